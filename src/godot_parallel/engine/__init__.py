@@ -1,0 +1,1 @@
+"""One Godot process: find it, start it, talk to it."""

@@ -1,0 +1,1 @@
+"""Many Godot processes as one vectorised environment."""

@@ -1,0 +1,1 @@
+"""Train, evaluate, and what a run leaves behind."""
