@@ -1,0 +1,25 @@
+class_name ISensor2D
+extends Node2D
+## Base of the 2D sensors: something that turns the world around it into numbers.
+
+var _active := false
+
+
+## What the sensor sees now.
+func get_observation() -> Variant:
+	return PackedFloat32Array()
+
+
+## Switches the sensor on.
+func activate() -> void:
+	_active = true
+
+
+## Switches the sensor off.
+func deactivate() -> void:
+	_active = false
+
+
+## Forgets what belongs to the episode before.
+func reset() -> void:
+	pass
