@@ -72,7 +72,7 @@ func _notification(what: int) -> void:
 		add_to_group("AGENT")
 
 
-# Here for games that call super; Sync counts the ticks, and switches this off where nobody overrides it.
+# Here for games that call super. Sync counts the ticks, and switches this off where it can.
 func _ready() -> void:
 	pass
 

@@ -16,8 +16,10 @@ func try_connect(port: int) -> bool:
 	while _stream.get_status() == StreamPeerTCP.STATUS_CONNECTING:
 		_stream.poll()
 		OS.delay_usec(200)
+	if _stream.get_status() != StreamPeerTCP.STATUS_CONNECTED:
+		return false
 	_stream.set_no_delay(true)
-	return _stream.get_status() == StreamPeerTCP.STATUS_CONNECTED
+	return true
 
 
 ## Tries until `seconds` are over.

@@ -1,9 +1,9 @@
 extends RefCounted
 ## What the trainer asked for on the command line.
 ##
-## Own options stand behind "--" ("--instances=8"). The old plugin's options ("--port=", "--env_seed=",
-## "--action_repeat=", "--speedup=") are read from before it as well, so that its Python client can
-## start the game. A secret is never passed here: command lines are public. It comes by environment.
+## Own options stand behind "--" ("--instances=8"). The options of Godot RL Agents ("--port=",
+## "--env_seed=", "--action_repeat=", "--speedup=") are read from before it as well, so that its
+## Python client can start the game. A secret is never passed here: command lines are public. It comes by environment.
 
 const SETTINGS := preload("settings.gd")
 const TOKEN_VARIABLE := "GODOT_PARALLEL_TOKEN"

@@ -120,8 +120,8 @@ func refuse(message: String) -> bool:
 	return false
 
 
-## Answers the last request, if there is one, and takes the next. Returns its kind: STEP (actions are
-## set), RESET (begin new episodes) or CLOSE (the game quits).
+## Answers the last request, if there is one, and takes the next. Returns its kind: STEP (actions
+## are set), RESET (begin new episodes) or CLOSE (the game quits).
 func exchange() -> Codec.Kind:
 	if _answer_due and not _answer():
 		return Codec.Kind.CLOSE

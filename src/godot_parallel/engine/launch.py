@@ -1,0 +1,201 @@
+"""Starts all games at once and shakes hands with each, undisturbed by strangers on the port."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import selectors
+import tempfile
+import time
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from godot_parallel.engine import protocol
+from godot_parallel.engine.connection import Connection, Listener
+from godot_parallel.engine.link import JsonLink, Link, NativeLink
+from godot_parallel.engine.process import EngineProcess, EngineSettings, arguments, game_command
+from godot_parallel.engine.spaces import EnvSpec
+from godot_parallel.errors import (
+    EngineDiedError,
+    EngineError,
+    EngineTimeoutError,
+    GodotParallelError,
+    ProtocolError,
+    ProtocolVersionError,
+)
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_TICKS_PER_SECOND = 60
+_POLL_S = 0.05
+_ANSWER_S = 10.0
+
+
+@dataclass
+class Game:
+    """A connected game, and its process where we started one."""
+
+    link: Link
+    process: EngineProcess | None
+
+    def say_goodbye(self) -> None:
+        """Asks the game to quit, if it still listens."""
+        try:
+            self.link.connection.set_timeout(1.0)
+            self.link.say_goodbye()
+        except (EngineError, OSError):
+            pass
+        self.link.connection.close()
+
+
+def launch(settings: EngineSettings) -> list[Game]:
+    """Starts all processes at once; returns when all have answered the handshake.
+
+    Raises:
+        UsageError: There is no game at ``env_path``, or the port is taken.
+        EngineStartError: A process ended or did not connect in time; all others are ended.
+        ProtocolVersionError: The game speaks another version.
+        EnvironmentDataError: Its agents can't be trained together.
+    """
+    if settings.env_path is None:
+        return [_wait_for_editor(settings)]
+    command = game_command(settings.env_path)
+    games = _start_all(settings, command, DEFAULT_TICKS_PER_SECOND)
+    rate = games[0].link.spec.ticks_per_second
+    if rate != DEFAULT_TICKS_PER_SECOND and not settings.show_window:
+        logger.info("the project runs at %d ticks per second; starting it again at that rate", rate)
+        close_all(games)
+        games = _start_all(settings, command, rate)
+    return games
+
+
+def close_all(games: list[Game], patience: float = 3.0) -> None:
+    """Ends all games: ask, wait, terminate, wait, kill, reap."""
+    for game in games:
+        game.say_goodbye()
+    end_processes([game.process for game in games if game.process], patience)
+
+
+def end_processes(processes: list[EngineProcess], patience: float) -> None:
+    """Gives all processes ``patience`` seconds together to end by themselves, then ends them."""
+    deadline = time.monotonic() + patience
+    for process in processes:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    for process in processes:
+        process.close()
+
+
+def _start_all(settings: EngineSettings, command: list[str], rate: int) -> list[Game]:
+    folder = settings.log_dir or Path(tempfile.mkdtemp(prefix="gdrl-"))
+    listeners = [Listener() for _ in range(settings.n_parallel)]
+    processes: list[EngineProcess] = []
+    try:
+        for rank, listener in enumerate(listeners):
+            full = [*command, *arguments(settings, listener.port, rank, rate)]
+            processes.append(EngineProcess(rank, full, folder / f"{rank}.log"))
+        return _greet_all(settings, listeners, processes)
+    except BaseException:
+        end_processes(processes, 0.0)
+        raise
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+def _greet_all(
+    settings: EngineSettings, listeners: list[Listener], processes: list[EngineProcess]
+) -> list[Game]:
+    with ThreadPoolExecutor(len(processes)) as pool:
+        greetings = [
+            pool.submit(_Greeting(settings, listener, process).run)
+            for listener, process in zip(listeners, processes, strict=True)
+        ]
+        try:
+            done, _ = wait(greetings, return_when=FIRST_EXCEPTION)
+            for greeting in done:
+                greeting.result()
+        except BaseException:
+            end_processes(processes, 0.0)  # the other greetings see their game end, and stop
+            raise
+        return [greeting.result() for greeting in greetings]
+
+
+class _Greeting:
+    """Waits for one game among all who may connect to its port."""
+
+    def __init__(self, settings: EngineSettings, listener: Listener, process: EngineProcess | None) -> None:
+        self.settings = settings
+        self.listener = listener
+        self.process = process
+        self.selector = selectors.DefaultSelector()
+
+    def run(self) -> Game:
+        deadline = time.monotonic() + self.settings.start_timeout
+        self.selector.register(self.listener._socket, selectors.EVENT_READ)
+        try:
+            while time.monotonic() < deadline:
+                self._check_process()
+                for key, _ in self.selector.select(_POLL_S):
+                    if game := self._handle(key.data):
+                        return game
+        finally:
+            for key in list(self.selector.get_map().values()):
+                if isinstance(key.data, Connection):
+                    key.data.close()
+            self.selector.close()
+        raise self._failure(f"did not connect and answer within {self.settings.start_timeout:g} s")
+
+    def _check_process(self) -> None:
+        if self.process and self.process.exit_code() is not None:
+            raise self._failure("ended before it was connected")
+
+    def _failure(self, what: str) -> EngineError:
+        return self.process.start_error(what) if self.process else EngineTimeoutError(what)
+
+    def _handle(self, connection: Connection | None) -> Game | None:
+        if connection is None:
+            self._accept()
+            return None
+        self.selector.unregister(connection)
+        try:
+            return self._greet(connection)
+        except (ProtocolVersionError, EngineDiedError, EngineTimeoutError, ProtocolError) as error:
+            connection.close()
+            if isinstance(error, ProtocolVersionError):
+                raise
+            logger.warning("a connection to port %d was dropped: %s", self.listener.port, error)
+            return None
+        except GodotParallelError as error:
+            connection.close()
+            raise type(error)(self.process.describe(str(error)) if self.process else str(error)) from error
+
+    def _accept(self) -> None:
+        connection = self.listener.accept(0.0)
+        if connection is None:
+            return
+        try:
+            connection.send(protocol.encode_hello())
+        except EngineError:
+            return
+        self.selector.register(connection, selectors.EVENT_READ, connection)
+
+    def _greet(self, connection: Connection) -> Game:
+        connection.set_timeout(_ANSWER_S)
+        message = connection.receive_json()
+        protocol.check_env_info(message)
+        spec = EnvSpec.from_env_info(message)
+        if self.process and spec.native and not hmac.compare_digest(spec.token, self.process.token):
+            raise ProtocolError("it shows a wrong token, so it is not the game that was started here")
+        connection.set_timeout(self.settings.step_timeout)
+        link: Link = (NativeLink if spec.native else JsonLink)(spec, connection)
+        return Game(link, self.process)
+
+
+def _wait_for_editor(settings: EngineSettings) -> Game:
+    listener = Listener(settings.editor_port)
+    try:
+        logger.warning("waiting on port %d: press Play in the Godot editor", listener.port)
+        return _Greeting(settings, listener, None).run()
+    finally:
+        listener.close()

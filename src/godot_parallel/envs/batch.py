@@ -1,0 +1,303 @@
+"""P game processes stepped as one batch of N agent rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+
+from godot_parallel.engine.launch import Game, close_all, launch
+from godot_parallel.engine.link import EngineTimes, Rows
+from godot_parallel.engine.process import EngineSettings
+from godot_parallel.engine.protocol import Tail
+from godot_parallel.engine.spaces import EnvSpec, ObsKey
+from godot_parallel.errors import (
+    EngineError,
+    EnvironmentDataError,
+    GodotParallelError,
+    ProtocolError,
+    UsageError,
+)
+
+Array = npt.NDArray[Any]
+Obs = dict[str, Array]
+
+
+class Transition(NamedTuple):
+    """The answer to one step, for all N rows. Views: valid until the next ``receive``.
+
+    Attributes:
+        obs: By key, (N, *shape). A row whose episode ended holds the new episode's first.
+        reward: (N,) float32, of the step that led here.
+        terminated: (N,) bool.
+        truncated: (N,) bool.
+        final_rows: (F,) rows whose episodes ended.
+        final_obs: By key, (F, *shape), what those episodes saw last.
+        infos: What the game tells, by row.
+    """
+
+    obs: Obs
+    reward: npt.NDArray[np.float32]
+    terminated: npt.NDArray[np.bool_]
+    truncated: npt.NDArray[np.bool_]
+    final_rows: npt.NDArray[np.int64]
+    final_obs: Obs
+    infos: dict[int, dict[str, Any]]
+
+
+class Batch:
+    """Many games as one: ``send`` to all, then ``receive`` from all.
+
+    Rows are numbered process by process, instance by instance, agent by agent. Whatever fails, all
+    processes are ended and the batch is closed.
+
+    Args:
+        settings: What to run, and how.
+
+    Raises:
+        GodotParallelError: See :func:`godot_parallel.engine.launch.launch`.
+    """
+
+    def __init__(self, settings: EngineSettings) -> None:
+        started = time.perf_counter()
+        self.settings = settings
+        self._games = launch(settings)
+        self._closed = False
+        self.startup_s = time.perf_counter() - started
+        try:
+            self.spec = _merge([game.link.spec for game in self._games])
+            self._number_rows()
+            self._allocate()
+            self._check_instances()
+        except BaseException:
+            self.close()
+            raise
+        self.engine_times = EngineTimes()
+        self.steps = 0
+        self._base_seed = settings.seed
+
+    @property
+    def n_rows(self) -> int:
+        """N, the agents over all processes."""
+        return self.spec.n_agents
+
+    @property
+    def n_environments(self) -> int:
+        """Copies of the environment over all processes."""
+        return self.spec.instances
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids; empty for a game in the editor."""
+        return [game.process.pid for game in self._games if game.process]
+
+    def rss_bytes(self) -> list[int]:
+        """Resident memory of each process."""
+        return [int(psutil.Process(pid).memory_info().rss) for pid in self.pids]
+
+    def _number_rows(self) -> None:
+        specs = [game.link.spec for game in self._games]
+        sizes = [spec.n_agents for spec in specs]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        self._slices = [slice(int(a), int(b)) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        self._first = [int(n) for n in np.concatenate([[0], np.cumsum([s.instances for s in specs])])]
+        self.rank_of: npt.NDArray[np.int64] = np.repeat(np.arange(len(specs)), sizes)
+        self.environment_of: npt.NDArray[np.int64] = np.concatenate(
+            [first + np.asarray(s.instance_of) for first, s in zip(self._first, specs, strict=False)]
+        )
+
+    def _allocate(self) -> None:
+        n = self.n_rows
+        self._blocks = [np.zeros((n, key.size), key.wire_dtype) for key in self.spec.obs]
+        self._reward = np.zeros(n, np.float32)
+        self._terminated = np.zeros(n, np.uint8)
+        self._truncated = np.zeros(n, np.uint8)
+        self._rows = [
+            Rows([b[s] for b in self._blocks], self._reward[s], self._terminated[s], self._truncated[s])
+            for s in self._slices
+        ]
+
+    def _check_instances(self) -> None:
+        wanted = self.settings.instances
+        spec = self._games[0].link.spec
+        if wanted is not None and spec.native and spec.instances != wanted:
+            raise UsageError(
+                f"--instances {wanted}: the scene holds {spec.instances} hand-made copies under one Sync and no "
+                "Replicator, so it decides itself; leave --instances out, or put a Replicator into the scene"
+            )
+        if wanted not in (None, 1) and not spec.native:
+            raise UsageError(f"--instances {wanted}: this game was not exported with the godot_parallel addon")
+
+    def reset(self, seed: int | None = None, episodes: Sequence[int] | Array | None = None) -> Obs:
+        """Begins a new episode everywhere.
+
+        Args:
+            seed: 64-bit base seed from now on; the one before if ``None``.
+            episodes: (n_environments,) number of each environment's next episode; 0 if ``None``.
+
+        Returns:
+            The first observations, as in :class:`Transition`.
+        """
+        if seed is not None:
+            self._base_seed = seed
+        numbers = np.zeros(self.n_environments, np.uint32) if episodes is None else np.asarray(episodes)
+        for rank, game in enumerate(self._games):
+            first, end = self._first[rank], self._first[rank + 1]
+            self._try(rank, game.link.request_reset, first, self._base_seed, numbers[first:end])
+        return self.receive().obs
+
+    def send(self, actions: Mapping[str, Array]) -> None:
+        """Sends every row its action.
+
+        Args:
+            actions: By key: continuous (N, size) in -1..1, discrete (N,) integers.
+        """
+        blocks = [np.asarray(actions[key.name]).reshape(self.n_rows, -1) for key in self.spec.actions]
+        for rank, game in enumerate(self._games):
+            rows = self._slices[rank]
+            self._try(rank, game.link.request_step, [block[rows] for block in blocks])
+        self.steps += 1
+
+    def receive(self) -> Transition:
+        """Waits for all processes' answers.
+
+        Raises:
+            EngineDiedError: A process ended; the message names it.
+            EngineTimeoutError: One did not answer within ``step_timeout``.
+            EnvironmentDataError: An observation or reward is not finite.
+        """
+        tails = [
+            self._try(rank, game.link.receive, self._rows[rank], self.engine_times)
+            for rank, game in enumerate(self._games)
+        ]
+        self._check_finite()
+        return self._transition(tails)
+
+    def _transition(self, tails: list[Tail]) -> Transition:
+        final_rows = np.concatenate([t.rows + s.start for t, s in zip(tails, self._slices, strict=True)])
+        infos: dict[int, dict[str, Any]] = {}
+        final_obs: Obs = {}
+        for tail, rows in zip(tails, self._slices, strict=True):
+            infos.update({row + rows.start: info for row, info in tail.infos.items()})
+        if len(final_rows):
+            ended = [tail for tail in tails if len(tail.rows)]
+            for k, key in enumerate(self.spec.obs):
+                final_obs[key.name] = _shaped(key, np.concatenate([tail.obs[k] for tail in ended]))
+        return Transition(
+            self._obs(),
+            self._reward,
+            self._terminated.view(np.bool_),
+            self._truncated.view(np.bool_),
+            final_rows,
+            final_obs,
+            infos,
+        )
+
+    def _obs(self) -> Obs:
+        pairs = zip(self.spec.obs, self._blocks, strict=True)
+        return {key.name: _shaped(key, block) for key, block in pairs}
+
+    def _check_finite(self) -> None:
+        named = [("reward", self._reward.reshape(-1, 1))]
+        named += [(f"observation '{k.name}'", b) for k, b in zip(self.spec.obs, self._blocks, strict=True)]
+        for name, block in named:
+            if block.dtype != np.uint8 and not np.isfinite(block).all():
+                self._raise_not_finite(name, block)
+
+    def _raise_not_finite(self, name: str, block: Array) -> NoReturn:
+        row, index = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
+        rank = int(self.rank_of[row])
+        self.close()
+        raise EnvironmentDataError(
+            f"{name} is {block[row, index]} at index {index}: game process {rank}, "
+            f"environment {self.environment_of[row]}, agent {self.spec.agent_paths[row]}, step {self.steps}; "
+            "look for a division by zero or an uninitialised value in the game's get_obs() or get_reward()"
+        )
+
+    def call(
+        self, op: str, name: str, args: Sequence[Any] = (), rows: Sequence[int] | None = None
+    ) -> list[Any]:
+        """Calls a method (``op`` "call"), or gets or sets a property of agents in the games.
+
+        Args:
+            op: ``call``, ``get`` or ``set``.
+            name: Method or property of the agent's script.
+            args: Arguments; for ``set`` the new value.
+            rows: Which agents; all if ``None``.
+
+        Returns:
+            One value per row.
+        """
+        wanted = range(self.n_rows) if rows is None else rows
+        result: dict[int, Any] = {}
+        for rank, game in enumerate(self._games):
+            own = [row for row in wanted if self.rank_of[row] == rank]
+            if own:
+                local = [row - self._slices[rank].start for row in own]
+                values = self._try(rank, game.link.call, op, name, list(args), local)
+                result.update(zip(own, values, strict=True))
+        return [result[row] for row in wanted]
+
+    def _try(self, rank: int, act: Callable[..., Any], *args: Any) -> Any:
+        if self._closed:
+            raise UsageError("this batch of environments is closed; make a new one")
+        try:
+            return act(*args)
+        except GodotParallelError as error:
+            self._fail(rank, error)
+
+    def _fail(self, rank: int, error: GodotParallelError) -> NoReturn:
+        process = self._games[rank].process
+        if process is None:
+            told: GodotParallelError = error
+        elif isinstance(error, EngineError):
+            told = process.error(error)
+        else:
+            told = type(error)(process.describe(str(error)))
+        self.close()
+        raise told from error
+
+    def close(self) -> None:
+        """Ends all processes; may be called twice."""
+        if not self._closed:
+            self._closed = True
+            close_all(self._games)
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _shaped(key: ObsKey, block: Array) -> Array:
+    shaped = block.reshape(len(block), *key.shape)
+    return shaped.astype(np.int64) if key.discrete_n is not None else shaped
+
+
+def _merge(specs: list[EnvSpec]) -> EnvSpec:
+    first = specs[0]
+    for rank, spec in enumerate(specs):
+        if (spec.obs, spec.actions) != (first.obs, first.actions):
+            raise EnvironmentDataError(
+                f"processes disagree in spaces: 0 has {first.obs} and {first.actions}, "
+                f"{rank} has {spec.obs} and {spec.actions}"
+            )
+    if not first.actions:
+        raise ProtocolError("the agents have no actions; get_action_space() must name at least one")
+    return dataclasses.replace(
+        first,
+        n_agents=sum(spec.n_agents for spec in specs),
+        instances=sum(spec.instances for spec in specs),
+        policy_names=tuple(name for spec in specs for name in spec.policy_names),
+        instance_of=tuple(i for spec in specs for i in spec.instance_of),
+        agent_paths=tuple(path for spec in specs for path in spec.agent_paths),
+    )
