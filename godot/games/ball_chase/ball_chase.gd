@@ -41,6 +41,17 @@ func _add_block(rect: Rect2) -> void:
 	add_child(body)
 
 
+## Whether a disc touches a wall or an obstacle.
+static func touches_wall(place: Vector2, radius: float) -> bool:
+	var edge := WALL + radius
+	if place.x < edge or place.y < edge or place.x > SIZE.x - edge or place.y > SIZE.y - edge:
+		return true
+	for rect: Rect2 in OBSTACLES:
+		if place.clamp(rect.position, rect.end).distance_squared_to(place) < radius * radius:
+			return true
+	return false
+
+
 ## A place clear of walls and obstacles, and `distance` away from `other`.
 static func free_place(rng: RandomNumberGenerator, other: Vector2, distance: float) -> Vector2:
 	var margin := WALL + CLEARANCE

@@ -1,6 +1,9 @@
 class_name BallChasePlayer
-extends CharacterBody2D
+extends Node2D
 ## The disc: steered towards where it wants to go, rewarded for coming nearer to the ball.
+##
+## It is no physics body: whether a disc touches a rectangle is two lines of arithmetic, and costs a
+## tenth of a moving body, whose pairs the physics server hands to a worker thread in every tick.
 
 const RADIUS := 30.0
 const SPEED := 500.0  # px/s
@@ -11,6 +14,7 @@ const WALL_REWARD := -10.0
 const PIXELS_PER_REWARD := 100.0
 const COLOR := Color("4cc2ff")
 
+var velocity := Vector2.ZERO  ## px/s
 ## Wanted direction, at most 1 long.
 var wanted := Vector2.ZERO
 ## Balls caught in this episode.
@@ -26,6 +30,7 @@ var _nearest := INF
 func _ready() -> void:
 	controller.init(self)
 	controller.reset_requested.connect(restart)
+	set_process(DisplayServer.get_name() != "headless")
 	restart()
 
 
@@ -51,7 +56,8 @@ func _physics_process(delta: float) -> void:
 	if controller.heuristic == "human":
 		wanted = controller.human_direction()
 	velocity += (wanted * SPEED - velocity) * STEERING
-	if move_and_collide(velocity * delta):
+	position += velocity * delta
+	if BallChase.touches_wall(position, RADIUS):
 		_end_at_wall()
 		return
 	controller.reward += TICK_REWARD
