@@ -1,0 +1,295 @@
+"""The command ``gdrl``: the only module that prints and exits.
+
+Exit codes: 0 good, 1 a told error, 2 usage, 3 a bug (with a log file), 130 Ctrl+C.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import sys
+import tempfile
+import tomllib
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+
+from godot_parallel import __version__
+from godot_parallel.errors import GodotParallelError, RunFolderError, UsageError
+from godot_parallel.run_folder import atomic_write
+
+OVERVIEW = """\
+Trains reinforcement-learning agents in Godot games, many environments at once.
+
+  gdrl --env=ball_chase --experiment_name=first --timesteps=100000 --instances=8
+  gdrl --env_path=./MyGame.x86_64 --experiment_name=mine --timesteps=500000 --n_parallel=4 --seed=0
+  tensorboard --logdir=logs                 watch it learn
+  gdrl eval logs/sb3/first                  20 deterministic episodes: mean and standard deviation
+  gdrl eval logs/sb3/first --show_window    look at the agent
+
+commands (a call without one trains):
+  train     train an agent                  gdrl train --help lists all options
+  eval      evaluate a model or run
+  bench     measure the raw throughput of a game
+  export    export a Godot project as a program, headless
+  godot     path, install or version of the Godot that is used
+"""
+
+console = Console(stderr=False)
+errors = Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class EvalOptions:
+    """Play deterministic episodes with a trained model: returns, their mean and standard deviation.
+
+    The episodes are those of the report: training and the choice of the best model never see them.
+    """
+
+    model: tyro.conf.Positional[Path]
+    """Run folder (its best model is taken), or a Stable-Baselines3 zip file."""
+    env_path: Path | None = None
+    """Exported game or project folder; as in the run if not given."""
+    env: str | None = None
+    """Bundled game by name; as in the run if not given."""
+    episodes: int = 20
+    """How many episodes, spread evenly over the copies."""
+    seed: int = 0
+    """Which episodes."""
+    instances: int | None = None
+    """Copies of the environment; as in the run if not given (1 with --show_window)."""
+    show_window: bool = False
+    """Shows the game."""
+    speedup: float = 1.0
+    """Pace in the window, as a multiple of real time."""
+    json: Path | None = None
+    """Writes episodes, mean, std, returns, lengths, success_rate, infos to this file."""
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """Measure how fast a game steps with random actions and no learner."""
+
+    env_path: Path | None = None
+    """Exported game or project folder."""
+    env: str | None = None
+    """Bundled game by name."""
+    n_parallel: int = 1
+    """Godot processes."""
+    instances: int | None = None
+    """Copies of the environment inside each process."""
+    isolation: Literal["world", "grid"] | None = None
+    """Copies in worlds of their own, or spaced out in one world."""
+    action_repeat: int | None = None
+    """Physics ticks per step."""
+    seconds: float = 2.0
+    """Length of one repeat."""
+    repeats: int = 3
+    """Repeats; medians are shown."""
+    json: Path | None = None
+    """Writes vector_steps_per_s, steps_per_s, ticks_per_s, engine_share, startup_s, rss_mib ... there."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Export a Godot project as a program, headless, and check that it starts."""
+
+    project: tyro.conf.Positional[Path]
+    """Folder with project.godot and export_presets.cfg."""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    """The program to make, for example ./MyGame.x86_64"""
+    preset: str | None = None
+    """Export preset; may be left out if there is only one."""
+
+
+@dataclass(frozen=True)
+class GodotOptions:
+    """Show or install the Godot that is used: $GODOT, PATH, our private copy, Debian's, the release."""
+
+    action: tyro.conf.Positional[Literal["path", "install", "version"]] = "version"
+    """path, install, or version."""
+
+
+def train(arguments: list[str]) -> int:
+    """Trains; returns the exit code."""
+    from godot_parallel.training.config import TrainConfig
+
+    config = _parse_train(arguments, TrainConfig)
+    from godot_parallel.terminal import TerminalReporter
+    from godot_parallel.training import train as training
+
+    if config.speedup != 1.0 and not config.viz:
+        console.print("no window: the game runs as fast as it can, whatever --speedup says", highlight=False)
+    with TerminalReporter(console) as reporter:
+        result = training.train(config, reporter)
+    verb = "stopped" if result.interrupted else "done"
+    console.print(
+        f"{verb} after {result.timesteps:,} steps, {result.seconds:.0f} s, {result.steps_per_s:,.0f} steps/s\n"
+        f"time: {result.time_summary}\n{result.folder}: best mean return {result.best_mean:.1f}",
+        highlight=False,
+    )
+    return 130 if result.interrupted else 0
+
+
+def _parse_train(arguments: list[str], kind: Any) -> Any:
+    default, rest = _config_file(arguments)
+    base = kind.from_mapping(default, "config file") if default else kind()
+    return _parse(kind, rest, "gdrl train", default=base)
+
+
+def _config_file(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Takes ``--config FILE`` out of the arguments."""
+    for i, argument in enumerate(arguments):
+        name, _, value = argument.partition("=")
+        if name == "--config":
+            rest = arguments[:i] + arguments[i + (1 if value else 2) :]
+            path = Path(value or (arguments[i + 1] if i + 1 < len(arguments) else ""))
+            try:
+                return tomllib.loads(path.read_text()), rest
+            except (OSError, tomllib.TOMLDecodeError) as error:
+                raise UsageError(f"--config: {path} can't be read: {error}") from error
+    return {}, arguments
+
+
+def _parse(kind: Any, arguments: list[str], prog: str, **options: Any) -> Any:
+    markers = (tyro.conf.FlagCreatePairsOff,)
+    return tyro.cli(kind, args=arguments, prog=prog, config=markers, use_underscores=True, **options)
+
+
+def evaluate(arguments: list[str]) -> int:
+    """Evaluates a model; returns the exit code."""
+    options: EvalOptions = _parse(EvalOptions, arguments, "gdrl eval")
+    from godot_parallel.training import evaluation_command
+
+    result = evaluation_command.run(options)
+    for i, (total, length) in enumerate(zip(result.returns, result.lengths, strict=True), 1):
+        console.print(f"episode {i:3}: return {total:8.2f}   {length:5} steps", highlight=False)
+    success = "" if result.success_rate is None else f"   success rate {result.success_rate:.0%}"
+    console.print(
+        f"Mean ± std: {result.mean:.1f} ± {result.std:.1f} over {len(result.returns)} episodes{success}",
+        highlight=False,
+    )
+    _write_json(options.json, result.as_dict())
+    return 0
+
+
+def bench(arguments: list[str]) -> int:
+    """Measures throughput; returns the exit code."""
+    options: BenchOptions = _parse(BenchOptions, arguments, "gdrl bench")
+    from godot_parallel.engine.export import bundled_game
+    from godot_parallel.engine.process import EngineSettings
+    from godot_parallel.speed.throughput import measure
+
+    game = bundled_game(options.env, _say) if options.env else options.env_path
+    if game is None:
+        raise UsageError("give the game by --env_path or --env")
+    settings = EngineSettings(
+        game, options.n_parallel, options.instances, options.isolation, options.action_repeat
+    )
+    r = measure(settings, options.seconds, options.repeats)
+    console.print(
+        f"{r.n_parallel} processes x {r.instances} instances: {r.vector_steps_per_s:,.0f} vector steps/s, "
+        f"{r.steps_per_s:,.0f} ± {r.steps_per_s_spread:,.0f} steps/s, {r.ticks_per_s:,.0f} ticks/s\n"
+        f"engine busy {r.engine_share:.0%} of the time, start-up {r.startup_s:.2f} s, "
+        f"memory {max(r.rss_mib):.0f} MiB per process",
+        highlight=False,
+    )
+    _write_json(options.json, r.as_dict())
+    return 0
+
+
+def export(arguments: list[str]) -> int:
+    """Exports a project; returns the exit code."""
+    options: ExportOptions = _parse(ExportOptions, arguments, "gdrl export")
+    from godot_parallel.engine.export import export_game
+    from godot_parallel.engine.godot import find_godot
+
+    made = export_game(options.project, options.output, options.preset, find_godot(progress=_say), _say)
+    console.print(str(made), highlight=False, soft_wrap=True)
+    return 0
+
+
+def godot(arguments: list[str]) -> int:
+    """Shows or installs Godot; returns the exit code."""
+    options: GodotOptions = _parse(GodotOptions, arguments, "gdrl godot")
+    from godot_parallel.engine.godot import find_godot
+
+    found = find_godot(install=options.action == "install", progress=_say)
+    told = found.version if options.action == "version" else str(found.path)
+    console.print(told, highlight=False, soft_wrap=True)
+    return 0
+
+
+def _say(text: str) -> None:
+    errors.print(text, highlight=False)
+
+
+def _write_json(path: Path | None, values: dict[str, Any]) -> None:
+    if path is not None:
+        atomic_write(path, (json.dumps(values, indent=2) + "\n").encode())
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "train": train,
+    "eval": evaluate,
+    "bench": bench,
+    "export": export,
+    "godot": godot,
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of ``gdrl``."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments[:1] in (["--help"], ["-h"]):
+        console.print(OVERVIEW, highlight=False, markup=False)
+        return 0
+    if arguments[:1] == ["--version"]:
+        console.print(__version__, highlight=False)
+        return 0
+    try:
+        name = arguments[0] if arguments and not arguments[0].startswith("-") else None
+        if name is None:
+            return train(arguments)
+        if name not in COMMANDS:
+            raise UsageError(f"unknown command {name!r}; expected one of {', '.join(COMMANDS)}")
+        return COMMANDS[name](arguments[1:])
+    except UsageError as error:
+        return _tell(error, 2)
+    except GodotParallelError as error:
+        return _tell(error, 1)
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        return _tell(RunFolderError(str(error)), 1)
+    except Exception:
+        return _tell_bug()
+
+
+def _tell(error: Exception, code: int) -> int:
+    errors.print(f"gdrl: {error}", highlight=False, markup=False, soft_wrap=True)
+    return code
+
+
+def _tell_bug() -> int:
+    with tempfile.NamedTemporaryFile("w", prefix="gdrl-bug-", suffix=".log", delete=False) as file:
+        file.write(f"gdrl {__version__}: {sys.argv}\n{traceback.format_exc()}")
+    last = traceback.format_exc().strip().splitlines()[-1]
+    errors.print(f"gdrl: a bug: {last}\nplease report it with {file.name}", highlight=False, markup=False)
+    return 3
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError):
+        main()

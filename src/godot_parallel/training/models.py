@@ -1,0 +1,109 @@
+"""Stable-Baselines3 models from a config, and to and from run folders: only stock classes inside."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.utils import LinearSchedule
+from stable_baselines3.common.vec_env import VecEnv
+
+from godot_parallel.errors import RunFolderError, UsageError
+from godot_parallel.run_folder import RunFolder
+from godot_parallel.training.config import TrainConfig
+
+ALGORITHMS: dict[str, type[BaseAlgorithm]] = {"ppo": PPO, "sac": SAC}
+BEST, FINAL = "best_model.zip", "final_model.zip"
+
+
+def make_model(config: TrainConfig, env: VecEnv) -> BaseAlgorithm:
+    """A new model for ``env``."""
+    rate: Any = config.learning_rate
+    if config.lr_schedule == "linear":
+        rate = LinearSchedule(config.learning_rate, 0.0, 1.0)
+    policy_kwargs = {} if config.net_arch is None else {"net_arch": list(config.net_arch)}
+    common: dict[str, Any] = {
+        "policy": "MultiInputPolicy",
+        "env": env,
+        "learning_rate": rate,
+        "gamma": config.gamma,
+        "batch_size": config.batch_size,
+        "policy_kwargs": policy_kwargs,
+        "seed": config.seed,
+        "device": config.device,
+    }
+    own = _ppo_options(config, env) if config.algo == "ppo" else _sac_options(config)
+    try:
+        return ALGORITHMS[config.algo](**common, **own)
+    except (AssertionError, ValueError) as error:
+        raise UsageError(f"{config.algo} can't be used here: {error}") from error
+
+
+def _ppo_options(config: TrainConfig, env: VecEnv) -> dict[str, Any]:
+    return {
+        "n_steps": config.rollout_length(env.num_envs),
+        "n_epochs": config.n_epochs,
+        "gae_lambda": config.gae_lambda,
+        "clip_range": config.clip_range,
+        "ent_coef": config.ent_coef or 0.0,
+        "vf_coef": config.vf_coef,
+        "max_grad_norm": config.max_grad_norm,
+        "target_kl": config.target_kl,
+    }
+
+
+def _sac_options(config: TrainConfig) -> dict[str, Any]:
+    return {
+        "buffer_size": config.buffer_size,
+        "learning_starts": config.learning_starts,
+        "train_freq": config.train_freq,
+        "gradient_steps": config.gradient_steps,
+        "tau": config.tau,
+        "ent_coef": "auto" if config.ent_coef is None else config.ent_coef,
+    }
+
+
+def save_model(model: BaseAlgorithm, folder: RunFolder, name: str) -> None:
+    """Writes a model into a run folder, atomically."""
+    stream = io.BytesIO()
+    model.save(stream)
+    folder.write_bytes(name, stream.getvalue())
+
+
+def load_model(path: Path, algo: str | None = None, **kwargs: Any) -> BaseAlgorithm:
+    """Loads a model of either algorithm.
+
+    Raises:
+        UsageError: There is no model at ``path``, or it is not one of ours.
+    """
+    path = path if path.suffix == ".zip" or not path.with_suffix(".zip").exists() else path.with_suffix(".zip")
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        raise UsageError(f"{path} is no model: expected a Stable-Baselines3 zip file")
+    kinds = [ALGORITHMS[algo]] if algo else list(ALGORITHMS.values())
+    problems = []
+    for kind in kinds:
+        try:
+            return kind.load(path, device=kwargs.pop("device", "cpu"), **kwargs)
+        except (KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+            problems.append(f"{kind.__name__}: {error}")
+    raise UsageError(f"{path} can't be loaded as a PPO or SAC model: {'; '.join(problems)}")
+
+
+def find_model(path: Path) -> tuple[Path, RunFolder | None]:
+    """The model that a user means: a zip file, or a run folder's best (else final) model.
+
+    Raises:
+        RunFolderError: It is neither.
+    """
+    if path.is_dir():
+        folder = RunFolder.open(path)
+        for name in (BEST, FINAL):
+            if (path / name).exists():
+                return path / name, folder
+        raise RunFolderError(f"{path} holds no model yet: expected {BEST} or {FINAL}")
+    beside = path.parent if (path.parent / "config.toml").exists() else None
+    return path, RunFolder.open(beside) if beside else None
