@@ -39,6 +39,7 @@ commands (a call without one trains):
   bench     measure the raw throughput of a game
   export    export a Godot project as a program, headless
   godot     path, install or version of the Godot that is used
+  demo      the whole story with the bundled game, in about 6 minutes
 """
 
 console = Console(stderr=False)
@@ -114,6 +115,11 @@ class GodotOptions:
 
     action: tyro.conf.Positional[Literal["path", "install", "version"]] = "version"
     """path, install, or version."""
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """BallChase at 1, 4 and 8 environments: throughput, training, evaluation, picture. About 6 minutes."""
 
 
 def train(arguments: list[str]) -> int:
@@ -235,12 +241,25 @@ def _write_json(path: Path | None, values: dict[str, Any]) -> None:
         atomic_write(path, (json.dumps(values, indent=2) + "\n").encode())
 
 
+def demo(arguments: list[str]) -> int:
+    """Runs the demonstration; returns the exit code."""
+    _parse(DemoOptions, arguments, "gdrl demo")
+    from godot_parallel import demo as demonstration
+    from godot_parallel.terminal import TerminalReporter
+
+    with TerminalReporter(console) as reporter:
+        text = demonstration.run(reporter)
+    console.print("\n" + text, highlight=False, markup=False, soft_wrap=True)
+    return 0
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "eval": evaluate,
     "bench": bench,
     "export": export,
     "godot": godot,
+    "demo": demo,
 }
 
 

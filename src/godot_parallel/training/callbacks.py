@@ -31,15 +31,18 @@ class Reporter(Protocol):
 
 
 class CsvWriter(KVWriter):
-    """Stable-Baselines3's log as a table that goes on when a run is resumed."""
+    """Stable-Baselines3's log as a table; its clock goes on when a run is resumed."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, started: float) -> None:
         self._table = table
+        rows = table.read()
+        self._started = started - (float(rows[-1]["wall_s"]) if rows else 0.0)
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
         """Adds a row of the plain numbers."""
         row = {k: v for k, v in sorted(key_values.items()) if isinstance(v, int | float | np.number)}
-        self._table.append({"step": step, "wall_time": round(time.time(), 3), **row})
+        wall_s = time.perf_counter() - self._started
+        self._table.append({"step": step, "wall_s": round(wall_s, 3), **row})
 
     def close(self) -> None:
         """Nothing is kept open."""

@@ -214,7 +214,8 @@ class _Run:
         return episodes + (1 if state else 0)
 
     def _logger(self) -> Logger:
-        outputs = [TensorBoardOutputFormat(str(self.folder.path)), CsvWriter(self.folder.table("progress.csv"))]
+        table = self.folder.table("progress.csv")
+        outputs = [TensorBoardOutputFormat(str(self.folder.path)), CsvWriter(table, self.started)]
         return Logger(str(self.folder.path), outputs)
 
     def _evaluate(self, model: BaseAlgorithm) -> Evaluation:
