@@ -136,7 +136,7 @@ def train(arguments: list[str]) -> int:
         result = training.train(config, reporter)
     verb = "stopped" if result.interrupted else "done"
     console.print(
-        f"{verb} after {result.timesteps:,} steps, {result.seconds:.0f} s, {result.steps_per_s:,.0f} steps/s\n"
+        f"{verb}: {result.timesteps:,} steps in {result.seconds:.0f} s, {result.steps_per_s:,.0f} steps/s\n"
         f"time: {result.time_summary}\n{result.folder}: best mean return {result.best_mean:.1f}",
         highlight=False,
     )

@@ -43,8 +43,13 @@ def run(reporter: Reporter) -> str:
     game = bundled_game("ball_chase", reporter.say)
     processes = [_measure(game, n, 1, reporter) for n in COUNTS]
     instances = [processes[0], *(_measure(game, 1, n, reporter) for n in COUNTS[1:])]
-    rows = [_train_and_evaluate(game, n, measured, reporter) for n, measured in zip(COUNTS, instances, strict=True)]
-    learning_curves([row.curve for row in rows], PICTURE, "BallChase: environments in one process", THRESHOLDS[-1])
+    rows = [
+        _train_and_evaluate(game, n, measured, reporter)
+        for n, measured in zip(COUNTS, instances, strict=True)
+    ]
+    learning_curves(
+        [row.curve for row in rows], PICTURE, "BallChase: environments in one process", THRESHOLDS[-1]
+    )
     return "\n".join([
         *_raw_table(processes, instances),
         "",
@@ -98,9 +103,13 @@ def _is_finished(path: Path) -> bool:
 def _raw_table(processes: Sequence[Throughput], instances: Sequence[Throughput]) -> list[str]:
     lines = ["raw throughput, random actions", f"{'layout':<30}{'steps/s':>10}{'spread':>9}{'ticks/s':>10}"]
     for t in [*processes, *instances[1:]]:
-        name = f"{t.n_parallel} process{'es' * (t.n_parallel > 1)} x {t.instances} instance{'s' * (t.instances > 1)}"
+        name = f"{_counted(t.n_parallel, 'process', 'es')} x {_counted(t.instances, 'instance', 's')}"
         lines.append(f"{name:<30}{t.steps_per_s:>10,.0f}{t.steps_per_s_spread:>9,.0f}{t.ticks_per_s:>10,.0f}")
     return lines
+
+
+def _counted(n: int, noun: str, plural: str) -> str:
+    return f"{n} {noun}{plural if n > 1 else ''}"
 
 
 def _training_table(rows: Sequence[Row]) -> list[str]:
@@ -127,5 +136,5 @@ def verdict(what: str, measured: Sequence[Throughput]) -> str:
     if eight.steps_per_s - four.steps_per_s > slack:
         return f"{what}: 8 >= 4 > 1 holds ({rates})"
     if four.steps_per_s - eight.steps_per_s <= slack:
-        return f"{what}: 8 >= 4 > 1 holds, 8 and 4 being a tie ({rates}): the cores are busy, the hardware's limit"
+        return f"{what}: 8 >= 4 > 1 holds, 8 and 4 being a tie ({rates}): that is the hardware's limit"
     return f"{what}: 4 > 1 holds, but 8 is slower than 4 ({rates}): more processes than cores compete"

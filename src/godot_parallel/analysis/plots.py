@@ -8,9 +8,9 @@ from pathlib import Path
 import matplotlib as mpl
 
 mpl.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402  # after the choice of a backend without a screen
+import matplotlib.pyplot as plt  # after the choice of a backend without a screen
 
-from godot_parallel.analysis.curves import Curve  # noqa: E402
+from godot_parallel.analysis.curves import Curve
 
 
 def learning_curves(curves: Sequence[Curve], path: Path, title: str, threshold: float | None = None) -> None:
@@ -26,7 +26,10 @@ def learning_curves(curves: Sequence[Curve], path: Path, title: str, threshold: 
     for curve in curves:
         (line,) = axes.plot(curve.wall_s, curve.returns, label=curve.name, linewidth=2)
         axes.annotate(
-            f" {curve.returns[-1]:.0f}", (curve.wall_s[-1], curve.returns[-1]), color=line.get_color(), va="center"
+            f" {curve.returns[-1]:.0f}",
+            (curve.wall_s[-1], curve.returns[-1]),
+            color=line.get_color(),
+            va="center",
         )
     if threshold is not None:
         axes.axhline(threshold, color="0.5", linestyle="--", linewidth=1, zorder=0)

@@ -78,7 +78,9 @@ def _install_suite(folder: Path, mirror: str, suite: str, progress: Progress) ->
     progress(f"reading Debian's package list ({suite})")
     _run(["apt-get", *options, "update", "-q"])
     progress("downloading Godot and its libraries (about 200 MB)")
-    _run(["apt-get", *options, "install", "-q", "-y", "--no-install-recommends", "--download-only", *PACKAGES])
+    _run(
+        ["apt-get", *options, "install", "-q", "-y", "--no-install-recommends", "--download-only", *PACKAGES]
+    )
     archives = sorted((state / "cache" / "archives").glob("*.deb"))
     progress(f"unpacking {len(archives)} packages")
     for archive in archives:

@@ -130,7 +130,7 @@ class NativeLink:
             blocks = [*rows.obs, rows.reward, rows.terminated, rows.truncated]
             self._buffers = [memoryview(self._head)]
             for block in blocks:
-                flat = memoryview(block.reshape(-1)).cast("B")
+                flat = block.reshape(-1).data.cast("B")
                 self._buffers.append(flat)
                 if pad := protocol.padded(len(flat)) - len(flat):
                     self._buffers.append(memoryview(bytearray(pad)))
@@ -201,7 +201,10 @@ class JsonLink:
     def request_step(self, actions: list[Array]) -> None:
         """Sends ``action``."""
         keys = self.spec.actions
-        lists = [a.tolist() if k.kind == "continuous" else a[:, 0].tolist() for k, a in zip(keys, actions, strict=True)]
+        lists = [
+            a.tolist() if k.kind == "continuous" else a[:, 0].tolist()
+            for k, a in zip(keys, actions, strict=True)
+        ]
         rows = [dict(zip([k.name for k in keys], row, strict=True)) for row in zip(*lists, strict=True)]
         self.connection.send(protocol.encode_json({"type": "action", "action": rows}))
 
@@ -239,7 +242,9 @@ class JsonLink:
     def call(self, op: str, name: str, args: list[Any], agents: list[int]) -> list[Any]:
         """Sends ``call``: methods without arguments, on all agents."""
         if op != "call" or args:
-            raise ProtocolError("games of Godot RL Agents' plugin only take calls of methods without arguments")
+            raise ProtocolError(
+                "games of Godot RL Agents' plugin only take calls of methods without arguments"
+            )
         self.connection.send(protocol.encode_json({"type": "call", "method": name}))
         returns = _returns(self.connection.receive_json(), self.spec.n_agents)
         return [returns[i] for i in agents]
@@ -267,5 +272,3 @@ def _returns(message: Mapping[str, Any], n: int) -> list[Any]:
     if not isinstance(values, list) or len(values) != n:
         raise ProtocolError(f"returns: expected a list for {n} agents, found {values!r:.200}")
     return values
-
-

@@ -32,7 +32,7 @@ def asset_name(system: str = sys.platform, machine: str | None = None) -> str:
     arm = (machine or platform.machine()).lower() in ("arm64", "aarch64")
     names = {
         "linux": f"linux.{'arm64' if arm else 'x86_64'}.zip",
-        "win32": f"windows_arm64.exe.zip" if arm else "win64.exe.zip",
+        "win32": "windows_arm64.exe.zip" if arm else "win64.exe.zip",
         "darwin": "macos.universal.zip",
     }
     if system not in names:

@@ -49,5 +49,5 @@ class ActionFace:
         if not self._discrete:
             return rng.uniform(-1, 1, (rows, *(self.space.shape or ()))).astype(np.float32)
         sizes = [key.size for key in self.keys]
-        choices = rng.integers(0, sizes, (rows, len(sizes)))
+        choices: npt.NDArray[Any] = rng.integers(0, sizes, (rows, len(sizes)))
         return choices[:, 0] if len(sizes) == 1 else choices

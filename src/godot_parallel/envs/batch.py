@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
-from godot_parallel.engine.launch import Game, close_all, launch
+from godot_parallel.engine.launch import close_all, launch
 from godot_parallel.engine.link import EngineTimes, Rows
 from godot_parallel.engine.process import EngineSettings
 from godot_parallel.engine.protocol import Tail
@@ -105,7 +106,7 @@ class Batch:
         specs = [game.link.spec for game in self._games]
         sizes = [spec.n_agents for spec in specs]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        self._slices = [slice(int(a), int(b)) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        self._slices = [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]
         self._first = [int(n) for n in np.concatenate([[0], np.cumsum([s.instances for s in specs])])]
         self.rank_of: npt.NDArray[np.int64] = np.repeat(np.arange(len(specs)), sizes)
         self.environment_of: npt.NDArray[np.int64] = np.concatenate(
@@ -128,11 +129,13 @@ class Batch:
         spec = self._games[0].link.spec
         if wanted is not None and spec.native and spec.instances != wanted:
             raise UsageError(
-                f"--instances {wanted}: the scene holds {spec.instances} hand-made copies under one Sync and no "
-                "Replicator, so it decides itself; leave --instances out, or put a Replicator into the scene"
+                f"--instances {wanted}: the scene holds {spec.instances} hand-made copies under one Sync "
+                "and no Replicator, so it decides itself; leave --instances out, or put a Replicator into the scene"
             )
         if wanted not in (None, 1) and not spec.native:
-            raise UsageError(f"--instances {wanted}: this game was not exported with the godot_parallel addon")
+            raise UsageError(
+                f"--instances {wanted}: this game was not exported with the godot_parallel addon"
+            )
 
     def reset(self, seed: int | None = None, episodes: Sequence[int] | Array | None = None) -> Obs:
         """Begins a new episode everywhere.

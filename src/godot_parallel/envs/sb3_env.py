@@ -61,7 +61,7 @@ class GodotSb3VecEnv(VecEnv):
             infos[row]["terminal_observation"] = {name: block[i] for name, block in t.final_obs.items()}
             infos[row]["TimeLimit.truncated"] = bool(t.truncated[row] and not t.terminated[row])
         obs = {name: block.copy() for name, block in t.obs.items()}
-        return obs, t.reward.copy(), t.terminated | t.truncated, infos  # type: ignore[return-value]
+        return obs, t.reward.copy(), t.terminated | t.truncated, infos
 
     def close(self) -> None:
         """Ends the games; may be called twice."""

@@ -17,7 +17,7 @@ from godot_parallel.envs.batch import Batch
 Array = npt.NDArray[Any]
 
 
-class GodotVectorEnv(VectorEnv):  # type: ignore[misc]
+class GodotVectorEnv(VectorEnv):
     """Agents as Gymnasium expects them, with Dict observations and Dict actions.
 
     Reset rule: SAME_STEP. A step that ends an episode returns the next episode's first observation; the
@@ -52,9 +52,7 @@ class GodotVectorEnv(VectorEnv):  # type: ignore[misc]
         obs = self.batch.reset(base, (options or {}).get("episodes"))
         return {name: block.copy() for name, block in obs.items()}, {}
 
-    def step(
-        self, actions: dict[str, Array]
-    ) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: dict[str, Array]) -> tuple[dict[str, Array], Array, Array, Array, dict[str, Any]]:
         """One step of all agents; arrays are copies."""
         self.batch.send(actions)
         t = self.batch.receive()

@@ -38,7 +38,9 @@ class CsvWriter(KVWriter):
         rows = table.read()
         self._started = started - (float(rows[-1]["wall_s"]) if rows else 0.0)
 
-    def write(self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0) -> None:
+    def write(
+        self, key_values: dict[str, Any], key_excluded: dict[str, tuple[str, ...]], step: int = 0
+    ) -> None:
         """Adds a row of the plain numbers."""
         row = {k: v for k, v in sorted(key_values.items()) if isinstance(v, int | float | np.number)}
         wall_s = time.perf_counter() - self._started
@@ -52,7 +54,12 @@ class Watch(BaseCallback):
     """Times rollouts and updates, logs the throughput, tells how it goes, and ends when asked to."""
 
     def __init__(
-        self, batch: Batch, folder: RunFolder, root: Timer, reporter: Reporter, total: int,
+        self,
+        batch: Batch,
+        folder: RunFolder,
+        root: Timer,
+        reporter: Reporter,
+        total: int,
         should_stop: Callable[[], bool],
     ) -> None:
         super().__init__()
@@ -112,8 +119,13 @@ class Watch(BaseCallback):
         memory = max(self._batch.rss_bytes(), default=0) / 2**20
         plain = {key.split("/")[1]: round(value, 4) for key, value in row.items()}
         self._table.append(
-            {"step": self.num_timesteps, "wall_s": round(now - self._started, 3), **plain,
-             "rss_mib": round(memory, 1), "nodes": times.nodes}
+            {
+                "step": self.num_timesteps,
+                "wall_s": round(now - self._started, 3),
+                **plain,
+                "rss_mib": round(memory, 1),
+                "nodes": times.nodes,
+            }
         )
         self._mark, self._mark_steps, self._mark_ticks = now, self.num_timesteps, times.ticks
 
@@ -134,8 +146,14 @@ class Keeper(BaseCallback):
     """Evaluates between updates, keeps the best model, and writes checkpoints."""
 
     def __init__(
-        self, folder: RunFolder, root: Timer, reporter: Reporter, watch: Watch,
-        run_evaluation: Callable[[Any], Evaluation], eval_freq: int, checkpoint_freq: int,
+        self,
+        folder: RunFolder,
+        root: Timer,
+        reporter: Reporter,
+        watch: Watch,
+        run_evaluation: Callable[[Any], Evaluation],
+        eval_freq: int,
+        checkpoint_freq: int,
     ) -> None:
         super().__init__()
         self._folder, self._root, self._reporter, self._watch = folder, root, reporter, watch
@@ -226,5 +244,3 @@ class Keeper(BaseCallback):
             save_model(self.model, self._folder, name)
             state = {"step": self.num_timesteps, "episodes": self._watch.episodes.tolist()}
             self._folder.write_text("state.json", json.dumps(state) + "\n")
-
-

@@ -56,7 +56,7 @@ class Evaluation:
         return float(np.mean(told)) if told else None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: ``episodes``, ``mean``, ``std``, ``returns``, ``lengths``, ``success_rate``, ``infos``."""
+        """For JSON: episodes, mean, std, returns, lengths, success_rate, infos."""
         return {
             "episodes": len(self.returns),
             "mean": self.mean,
@@ -84,7 +84,13 @@ def _shapes(space: Any) -> Any:
     """What must agree: keys, shapes and types; bounds may differ."""
     if hasattr(space, "spaces"):
         return {name: _shapes(part) for name, part in space.spaces.items()}
-    return type(space).__name__, space.shape, space.dtype, getattr(space, "n", None), str(getattr(space, "nvec", ""))
+    return (
+        type(space).__name__,
+        space.shape,
+        space.dtype,
+        getattr(space, "n", None),
+        str(getattr(space, "nvec", "")),
+    )
 
 
 def evaluate(

@@ -9,8 +9,9 @@ from typing import Any
 
 
 class Interrupt:
-    """While active, the first signal sets ``requested``. A second one, too, is only noted: engines have
-    time limits, so the end is never far. Outside the main thread it does nothing.
+    """While active, a signal sets ``requested`` and does nothing else.
+
+    Engines have time limits, so the end is never far. Outside the main thread signals are left alone.
     """
 
     def __init__(self) -> None:

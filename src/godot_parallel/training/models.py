@@ -80,7 +80,9 @@ def load_model(path: Path, algo: str | None = None, **kwargs: Any) -> BaseAlgori
     Raises:
         UsageError: There is no model at ``path``, or it is not one of ours.
     """
-    path = path if path.suffix == ".zip" or not path.with_suffix(".zip").exists() else path.with_suffix(".zip")
+    path = (
+        path if path.suffix == ".zip" or not path.with_suffix(".zip").exists() else path.with_suffix(".zip")
+    )
     if not path.is_file() or not zipfile.is_zipfile(path):
         raise UsageError(f"{path} is no model: expected a Stable-Baselines3 zip file")
     kinds = [ALGORITHMS[algo]] if algo else list(ALGORITHMS.values())

@@ -220,7 +220,9 @@ class _Run:
 
     def _evaluate(self, model: BaseAlgorithm) -> Evaluation:
         if self.game is None:
-            return Evaluation((), (), ())  # a game in the editor is one engine: there is no second to evaluate on
+            return Evaluation(
+                (), (), ()
+            )  # a game in the editor is one engine: there is no second to evaluate on
         if self.evaluator is None:
             self.evaluator = self._start_evaluator()
         self.evaluator.seed(self.config.seed)
