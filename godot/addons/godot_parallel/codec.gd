@@ -95,7 +95,9 @@ func _pack_bytes(k: int, observations: Array[Dictionary], block: PackedByteArray
 				return _misfit(i, obs_keys[k], obs_sizes[k], type_string(typeof(values)))
 		expected += obs_sizes[k]
 		if block.size() != expected:
-			return _misfit(i, obs_keys[k], obs_sizes[k], str(block.size() - expected + obs_sizes[k]))
+			return _misfit(
+				i, obs_keys[k], obs_sizes[k], str(block.size() - expected + obs_sizes[k])
+			)
 	_pad(block)
 	return ""
 

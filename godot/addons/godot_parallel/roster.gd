@@ -84,9 +84,10 @@ func fault() -> String:
 	for agent: Node in agents:
 		var own := [agent.get_obs_space(), agent.get_action_space()]
 		if own != first:
-			return "agents disagree in spaces: %s has %s, %s has %s" % [
-				agents[0].get_path(), first, agent.get_path(), own
-			]
+			return (
+				"agents disagree in spaces: %s has %s, %s has %s"
+				% [agents[0].get_path(), first, agent.get_path(), own]
+			)
 	return ""
 
 
@@ -107,14 +108,16 @@ func neutral_action() -> Dictionary:
 ## What has changed among the agents since the start, in words; empty if nothing has.
 func change() -> String:
 	if has_left:
-		return "agent %s left the scene during training; expected %d agents, found fewer" % [
-			has_left, agents.size()
-		]
+		return (
+			"agent %s left the scene during training; expected %d agents, found fewer"
+			% [has_left, agents.size()]
+		)
 	for agent: Node in _tree.get_nodes_in_group(&"AGENT"):
 		if agent not in agents and agent.episode.copy == null:
-			return "agent %s was added during training; expected %d agents, found more" % [
-				agent.get_path(), agents.size()
-			]
+			return (
+				"agent %s was added during training; expected %d agents, found more"
+				% [agent.get_path(), agents.size()]
+			)
 	return ""
 
 

@@ -53,9 +53,7 @@ func greet() -> bool:
 	if fault:
 		return refuse(fault)
 	var agents: Array[Node] = _sync.roster.agents
-	var codec := Codec.new(
-		agents.size(), agents[0].get_obs_space(), agents[0].get_action_space()
-	)
+	var codec := Codec.new(agents.size(), agents[0].get_obs_space(), agents[0].get_action_space())
 	_connection.write_json(_env_info(agents))
 	if hello.has("godot_parallel"):
 		_dialect = BinaryDialect.new(_connection, codec)
@@ -69,13 +67,15 @@ static func _version_fault(hello: Dictionary) -> String:
 		return "expected a handshake, found %s" % [hello]
 	var ours: Variant = hello.get("godot_parallel")
 	if ours is Dictionary and int(ours.get("protocol", 0)) != Codec.PROTOCOL:
-		return "protocol %s of the trainer does not fit protocol %d of the addon" % [
-			ours.get("protocol"), Codec.PROTOCOL
-		]
+		return (
+			"protocol %s of the trainer does not fit protocol %d of the addon"
+			% [ours.get("protocol"), Codec.PROTOCOL]
+		)
 	if str(hello.get("major_version")) != MAJOR_VERSION:
-		return "handshake version %s.%s of the trainer does not fit version %s of the addon" % [
-			hello.get("major_version"), hello.get("minor_version"), MAJOR_VERSION
-		]
+		return (
+			"handshake version %s.%s of the trainer does not fit version %s of the addon"
+			% [hello.get("major_version"), hello.get("minor_version"), MAJOR_VERSION]
+		)
 	return ""
 
 

@@ -4,9 +4,7 @@ extends Node2D
 
 const SIZE := Vector2(1280.0, 720.0)
 const WALL := 20.0
-const OBSTACLES: Array[Rect2] = [
-	Rect2(380.0, 200.0, 60.0, 320.0), Rect2(840.0, 200.0, 60.0, 320.0)
-]
+const OBSTACLES: Array[Rect2] = [Rect2(380.0, 200.0, 60.0, 320.0), Rect2(840.0, 200.0, 60.0, 320.0)]
 ## Distance of a new disc or ball from walls and obstacles, centre to edge.
 const CLEARANCE := 50.0
 ## A new ball lies at least this far from the disc.

@@ -46,9 +46,7 @@ func restart() -> void:
 
 
 func _place_ball() -> void:
-	_ball.position = BallChase.free_place(
-		controller.rng, position, BallChase.BALL_DISTANCE
-	)
+	_ball.position = BallChase.free_place(controller.rng, position, BallChase.BALL_DISTANCE)
 	_nearest = position.distance_to(_ball.position)
 
 
