@@ -3,7 +3,7 @@ extends RefCounted
 ##
 ## Own options stand behind "--" ("--instances=8"). The options of Godot RL Agents ("--port=",
 ## "--env_seed=", "--action_repeat=", "--speedup=") are read from before it as well, so that its
-## Python client can start the game. A secret is never passed here: command lines are public. It comes by environment.
+## Python client can start the game. The token comes by environment: command lines are public.
 
 const SETTINGS := preload("settings.gd")
 const TOKEN_VARIABLE := "GODOT_PARALLEL_TOKEN"

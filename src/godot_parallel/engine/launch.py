@@ -129,6 +129,7 @@ class _Greeting:
         self.listener = listener
         self.process = process
         self.selector = selectors.DefaultSelector()
+        self.dropped = ""
 
     def run(self) -> Game:
         deadline = time.monotonic() + self.settings.start_timeout
@@ -151,6 +152,7 @@ class _Greeting:
             raise self._failure("ended before it was connected")
 
     def _failure(self, what: str) -> EngineError:
+        what += self.dropped
         return self.process.start_error(what) if self.process else EngineTimeoutError(what)
 
     def _handle(self, connection: Connection | None) -> Game | None:
@@ -165,6 +167,7 @@ class _Greeting:
             if isinstance(error, ProtocolVersionError):
                 raise
             logger.warning("a connection to port %d was dropped: %s", self.listener.port, error)
+            self.dropped = f"; a connection was dropped: {error}"
             return None
         except GodotParallelError as error:
             connection.close()

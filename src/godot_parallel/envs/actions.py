@@ -47,7 +47,8 @@ class ActionFace:
     def sample(self, rng: np.random.Generator, rows: int) -> npt.NDArray[Any]:
         """Random actions of the one space for ``rows`` agents."""
         if not self._discrete:
-            return rng.uniform(-1, 1, (rows, *(self.space.shape or ()))).astype(np.float32)
+            uniform: npt.NDArray[Any] = rng.uniform(-1, 1, (rows, *(self.space.shape or ())))
+            return uniform.astype(np.float32)
         sizes = [key.size for key in self.keys]
         choices: npt.NDArray[Any] = rng.integers(0, sizes, (rows, len(sizes)))
         return choices[:, 0] if len(sizes) == 1 else choices

@@ -130,7 +130,7 @@ class Batch:
         if wanted is not None and spec.native and spec.instances != wanted:
             raise UsageError(
                 f"--instances {wanted}: the scene holds {spec.instances} hand-made copies under one Sync "
-                "and no Replicator, so it decides itself; leave --instances out, or put a Replicator into the scene"
+                "and no Replicator, so it decides itself; leave --instances out, or give it a Replicator"
             )
         if wanted not in (None, 1) and not spec.native:
             raise UsageError(
@@ -263,14 +263,18 @@ class Batch:
             told = process.error(error)
         else:
             told = type(error)(process.describe(str(error)))
-        self.close()
+        self.close(patience=0.2)
         raise told from error
 
-    def close(self) -> None:
-        """Ends all processes; may be called twice."""
+    def close(self, patience: float = 3.0) -> None:
+        """Ends all processes; may be called twice.
+
+        Args:
+            patience: Seconds that the games have to end by themselves.
+        """
         if not self._closed:
             self._closed = True
-            close_all(self._games)
+            close_all(self._games, patience)
 
     def __enter__(self) -> Batch:
         return self
