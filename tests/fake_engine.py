@@ -152,7 +152,7 @@ class Game:
         if FAULT == "rubbish":
             self.wire.write(b"this is no transition, but long enough to be read as the head of one")
         if FAULT == "error":
-            self.wire.write(struct.pack("<I", 21) + "agent /root/fake0 has 20 values, 21 expected".encode())
+            self.wire.write(struct.pack("<I", 21) + b"agent /root/fake0 has 20 values, 21 expected")
             os._exit(1)
 
     def serve(self) -> None:

@@ -60,13 +60,13 @@ func awaits_reset() -> bool:
 	return false
 
 
-## Wakes the copy for the one tick in which its game sees `needs_reset`.
+## Wakes the copy's scripts, not its world, for the one tick in which its game sees `needs_reset`.
 func start_polled_reset(base_seed: int, neutral_action: Dictionary) -> void:
 	for episode: Episode in episodes:
 		if episode.reset_wanted:
 			episode.agent.set_action(neutral_action.duplicate())
 			episode.seed_streams(base_seed)
-	wake()
+	_wake_scripts()
 
 
 func finish_polled_reset() -> void:
@@ -86,11 +86,15 @@ func rest(stop_world: bool) -> void:
 
 
 func wake() -> void:
+	_wake_scripts()
+	if _spaces_stopped:
+		_set_spaces_active(true)
+
+
+func _wake_scripts() -> void:
 	if is_resting:
 		is_resting = false
 		root.process_mode = _process_mode
-	if _spaces_stopped:
-		_set_spaces_active(true)
 
 
 func _set_spaces_active(active: bool) -> void:
@@ -101,11 +105,24 @@ func _set_spaces_active(active: bool) -> void:
 		PhysicsServer3D.space_set_active(space, active)
 
 
-## Lets rays see what was moved within this tick.
+## Tells the physics server what was moved within this tick, so that rays see it. A rigid body's
+## move is told outright: the engine loses it when nobody has read the node's global transform since
+## the last step.
 func flush_transforms() -> void:
 	for body: Node in _bodies:
-		if is_instance_valid(body):
-			body.call(&"force_update_transform")
+		if not is_instance_valid(body):
+			continue
+		body.call(&"force_update_transform")
+		if body is RigidBody2D:
+			var body_2d := body as RigidBody2D
+			PhysicsServer2D.body_set_state(
+				body_2d.get_rid(), PhysicsServer2D.BODY_STATE_TRANSFORM, body_2d.global_transform
+			)
+		elif body is RigidBody3D:
+			var body_3d := body as RigidBody3D
+			PhysicsServer3D.body_set_state(
+				body_3d.get_rid(), PhysicsServer3D.BODY_STATE_TRANSFORM, body_3d.global_transform
+			)
 
 
 ## Seeds the RandomNumberGenerators that the game keeps in variables of its nodes.

@@ -53,6 +53,8 @@ func ticks() -> int:
 func set_ticks(value: int) -> void:
 	if _sync == null:
 		_ticks_without_sync = value
+	elif is_over:
+		was_reset = was_reset or value == 0
 	elif value < ticks() or value == 0:
 		_first_tick = _sync.ticks_total - value
 		was_reset = was_reset or value == 0
@@ -61,7 +63,7 @@ func set_ticks(value: int) -> void:
 
 ## Tick at which the time limit ends the episode.
 func limit_tick() -> int:
-	return _first_tick + agent.reset_after if agent.reset_after > 0 else 1 << 62
+	return _first_tick + agent.reset_after if agent.reset_after > 0 and not is_over else 1 << 62
 
 
 ## The game says that the episode is over, or takes it back.
@@ -87,11 +89,17 @@ func has_reset() -> void:
 	agent.needs_reset = false
 
 
+## The ended episode has been looked at for the last time; the agent rests now.
+func stop_counting() -> void:
+	_first_tick = 1 << 62
+
+
 ## Asks the game for a new episode. Where it is not connected to the signal, and looks at
 ## `needs_reset` instead, that stays set.
-func request_reset() -> void:
+func request_reset(base: int) -> void:
 	if agent.get_signal_connection_list(&"reset_requested").is_empty():
 		return
+	seed_streams(base)
 	agent.reset_requested.emit()
 	reset_wanted = false
 
@@ -100,11 +108,12 @@ func request_reset() -> void:
 func restart(episode_number: int, base: int) -> void:
 	number = episode_number
 	is_over = true
+	stop_counting()
 	end = End.NONE
 	reset_wanted = true
 	final_reward = 0.0
 	seed_streams(base)
-	request_reset()
+	request_reset(base)
 
 
 ## Seeds this episode's own stream, and the engine's for draws made while the game resets.

@@ -124,6 +124,7 @@ func episode_ended(episode: Episode) -> void:
 			episode.final_info = episode.agent.get_info()
 		if episode.copy and episode.copy.is_over():
 			episode.copy.rest(_in_callbacks)
+	episode.stop_counting()
 	episode.number += 1
 	episode.seed_streams(base_seed)
 
@@ -143,7 +144,7 @@ func _settle_ends() -> void:
 		if episode.copy and episode.copy.is_resting:
 			episode.copy.rest(true)
 		if not episode.was_reset:
-			episode.request_reset()
+			episode.request_reset(base_seed)
 	_ended.clear()
 
 

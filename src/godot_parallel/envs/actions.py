@@ -42,7 +42,8 @@ class ActionFace:
     def _part(self, key: ActionKey, part: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if key.kind == "continuous" or self._discrete:
             return part
-        return part.argmax(axis=1, keepdims=True)
+        largest: npt.NDArray[Any] = part.argmax(axis=1, keepdims=True)
+        return largest
 
     def sample(self, rng: np.random.Generator, rows: int) -> npt.NDArray[Any]:
         """Random actions of the one space for ``rows`` agents."""
