@@ -58,7 +58,7 @@ class RunFolder:
         if not _NAME.fullmatch(name) or name in (".", ".."):
             raise RunFolderError(f"experiment_name: expected a plain folder name, found {name!r}")
         path = parent / name
-        taken = path.exists() and any(path.iterdir()) if path.is_dir() else path.exists()
+        taken = _is_taken(path)
         if taken and not (resume or force):
             raise RunFolderError(
                 f"the experiment {name!r} exists already in {path}: go on with it (--resume), "
@@ -127,6 +127,16 @@ class RunFolder:
         """Checkpoints, oldest first."""
         found = (self.path / "checkpoints").glob("step_*.zip")
         return sorted(found, key=lambda p: int(p.stem.removeprefix("step_")))
+
+
+def _is_taken(path: Path) -> bool:
+    """Whether something of worth lies there; what a start that failed leaves behind is not."""
+    if not path.is_dir():
+        return path.exists()
+    checkpoints = path / "checkpoints"
+    return any(p.name not in ("engine", "checkpoints") for p in path.iterdir()) or (
+        checkpoints.is_dir() and any(checkpoints.iterdir())
+    )
 
 
 class Table:

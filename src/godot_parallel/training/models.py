@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,10 @@ def make_model(config: TrainConfig, env: VecEnv) -> BaseAlgorithm:
     }
     own = _ppo_options(config, env) if config.algo == "ppo" else _sac_options(config)
     try:
-        return ALGORITHMS[config.algo](**common, **own)
+        with warnings.catch_warnings():
+            # The run says in its own first line how the last minibatch comes out.
+            warnings.filterwarnings("ignore", message="You have specified a mini-batch size")
+            return ALGORITHMS[config.algo](**common, **own)
     except (AssertionError, ValueError) as error:
         raise UsageError(f"{config.algo} can't be used here: {error}") from error
 

@@ -22,6 +22,7 @@ from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 from stable_baselines3.common.vec_env import VecMonitor
 
 from godot_parallel.engine.export import bundled_game
+from godot_parallel.engine.process import game_command
 from godot_parallel.engine.seeding import spawn_seed
 from godot_parallel.envs.batch import Batch
 from godot_parallel.envs.sb3_env import GodotSb3VecEnv
@@ -99,6 +100,8 @@ def train(config: TrainConfig, reporter: Reporter | None = None) -> RunResult:
     if game is None:
         reporter.say(f"no --env_path: press Play in the Godot editor (waiting on port {config.editor_port})")
     settings = config.engine_settings(game, None)
+    if game is not None:
+        game_command(game)  # tells what is wrong with it before anything is written
     folder = RunFolder.create(
         config.experiment_dir, config.experiment_name, resume=config.resume, force=config.force
     )

@@ -1,0 +1,133 @@
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def gdrl(*arguments, cwd=None):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "godot_parallel", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=cwd, check=False, timeout=120
+    )
+
+
+def test_help_teaches_quickly():
+    started = time.monotonic()
+    done = gdrl("--help")
+    assert time.monotonic() - started < 5
+    assert done.returncode == 0
+    for command in ("train", "eval", "bench", "export", "godot", "demo"):
+        assert re.search(rf"^  {command} ", done.stdout, re.M)
+
+
+@pytest.mark.parametrize("command", ["train", "eval", "bench", "export", "godot", "demo"])
+def test_every_command_has_help(command):
+    done = gdrl(command, "--help")
+    assert done.returncode == 0
+    assert "usage" in done.stdout.lower()
+
+
+def test_a_misspelt_flag_suggests_the_right_one():
+    done = gdrl("--n_paralell=4")
+    assert done.returncode == 2
+    assert "--n_parallel" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--env_path=./nothing.x86_64"], 2, "there is nothing at nothing.x86_64"),
+        (["--env_path=.", "--n_parallel=0"], 2, "n_parallel: expected at least 1, found 0"),
+        (["--n_parallel=2"], 2, "n_parallel 2 needs"),
+        (["--env=tetris"], 2, "expected one of ball_chase"),
+        (["fly"], 2, "unknown command 'fly'"),
+        (["bench"], 2, "--env_path or --env"),
+        (["eval", "."], 1, "no run folder"),
+        (["export", ".", "-o", "x"], 2, "no project.godot"),
+        (["--config", "none.toml"], 2, "none.toml can't be read"),
+    ],
+)
+def test_mistakes_get_one_clear_answer(tmp_path, arguments, code, words):
+    done = gdrl(*arguments, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_is_no_game_is_told(tmp_path):
+    (tmp_path / "text.x86_64").write_text("hello")
+    assert "chmod +x" in gdrl("--env_path=text.x86_64", cwd=tmp_path).stderr
+    (tmp_path / "text.x86_64").chmod(0o755)
+    assert "no program" in gdrl("--env_path=text.x86_64", cwd=tmp_path).stderr
+    (tmp_path / "folder").mkdir()
+    assert "no project.godot" in gdrl("--env_path=folder", cwd=tmp_path).stderr
+
+
+def test_train_eval_and_bench(fake_game, tmp_path):
+    game = fake_game()
+    done = gdrl(
+        "--env_path",
+        game,
+        "--experiment-name=x",
+        "--timesteps=64",
+        "--n_steps=32",
+        "--instances=2",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "logs" / "sb3" / "x" / "best_model.zip").exists()
+    done = gdrl("eval", "logs/sb3/x", "--episodes=4", "--json=e.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    # Copies 0 and 1 have returns 15/8 and 5 + 15/8, two episodes each.
+    assert "Mean ± std: 4.4 ± 2.5 over 4 episodes" in done.stdout
+    assert json.loads((tmp_path / "e.json").read_text())["mean"] == 2.5 + 15 / 8
+    done = gdrl("eval", "logs/sb3/x/best_model.zip", "--env_path", game, "--episodes=1", cwd=tmp_path)
+    assert "1.9" in done.stdout, done.stderr
+    done = gdrl(
+        "bench",
+        "--env_path",
+        game,
+        "--instances=2",
+        "--seconds=0.1",
+        "--repeats=2",
+        "--json=b.json",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    keys = {"vector_steps_per_s", "steps_per_s", "ticks_per_s", "engine_share", "startup_s", "rss_mib"}
+    told = json.loads((tmp_path / "b.json").read_text())
+    assert keys <= set(told)
+    assert told["steps_per_s"] == pytest.approx(2 * told["vector_steps_per_s"])
+    assert told["ticks_per_s"] == pytest.approx(8 * told["vector_steps_per_s"], rel=0.2)
+
+
+def test_a_config_file_sets_options_and_the_command_line_wins(fake_game, tmp_path):
+    (tmp_path / "c.toml").write_text(
+        f'env_path = "{fake_game()}"\nexperiment_name = "c"\ntimesteps = 64\nn_steps = 16\nseed = 5\n'
+    )
+    done = gdrl("--config=c.toml", "--seed=7", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    config = (tmp_path / "logs/sb3/c/config.toml").read_text()
+    assert "seed = 7" in config
+    assert "n_steps = 16" in config
+    (tmp_path / "bad.toml").write_text("sede = 1")
+    assert "unknown option 'sede'" in gdrl("--config=bad.toml", cwd=tmp_path).stderr
+
+
+def test_a_game_that_dies_ends_the_run_with_one_error(fake_game, tmp_path):
+    game = fake_game("die", 40)
+    done = gdrl("--env_path", game, "--experiment_name=d", "--timesteps=1000", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "game process 0" in done.stderr
+    assert "exit code 3" in done.stderr
+    assert "the game crashes now" in done.stderr
+    assert "Traceback" not in done.stderr
