@@ -16,6 +16,7 @@ var isolation := ""  ## "world", "grid", or "": as the Replicator says.
 var first_environment := 0  ## Number of this process's first environment among all.
 var base_seed := 1
 var connect_timeout := 60.0
+var self_play := 0.0  ## Seconds to step without a trainer, for measuring.
 var lockstep := false  ## The engine was started with --fixed-fps by our trainer.
 var token := ""
 
@@ -41,11 +42,12 @@ func _apply(engine: Dictionary[String, String], own: Dictionary[String, String])
 	port = int(all.get("port", str(SETTINGS.value(SETTINGS.EDITOR_PORT))))
 	speed_up = float(all.get("speedup", "0"))
 	action_repeat = int(all.get("action_repeat", "0"))
-	instances = int(own.get("instances", "0"))
-	isolation = own.get("isolation", "")
+	instances = int(all.get("instances", "0"))
+	isolation = all.get("isolation", "")
 	first_environment = int(own.get("environment", "0"))
 	base_seed = int(own.get("seed", engine.get("env_seed", "1")))
 	var patience := str(SETTINGS.value(SETTINGS.CONNECT_TIMEOUT))
 	connect_timeout = float(own.get("connect_timeout", patience))
+	self_play = float(own.get("self_play", "0"))
 	lockstep = own.has("environment")
 	token = OS.get_environment(TOKEN_VARIABLE)

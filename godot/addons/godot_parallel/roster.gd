@@ -73,6 +73,15 @@ func _add_copy(root: Node, environment: int, owns_world: bool) -> void:
 	copies.append(copy)
 
 
+## Lets go of everything: copies and episodes hold each other.
+func dissolve() -> void:
+	for copy: EnvironmentCopy in copies:
+		copy.episodes.clear()
+	for episode: Episode in episodes:
+		episode.copy = null
+	copies.clear()
+
+
 ## What does not fit together in this scene, in words; empty if all is well.
 func fault() -> String:
 	if agents.is_empty():

@@ -20,6 +20,7 @@ const Codec := preload("codec.gd")
 const Roster := preload("roster.gd")
 const Snapshot := preload("snapshot.gd")
 const Trainer := preload("trainer.gd")
+const SelfPlay := preload("self_play.gd")
 const Pace := preload("pace.gd")
 const TickEnd := preload("tick_end.gd")
 const Checks := preload("checks.gd")
@@ -43,7 +44,7 @@ var base_seed := 1
 var roster: Roster
 var options: LaunchOptions
 
-var _trainer: Trainer
+var _trainer: RefCounted  # Trainer or SelfPlay
 var _tick_in_step := 0
 var _next_limit := 1 << 62
 var _ended: Array[Episode] = []
@@ -94,6 +95,11 @@ func _physics_process(_delta: float) -> void:
 	_in_callbacks = true
 
 
+func _exit_tree() -> void:
+	if roster:
+		roster.dissolve()
+
+
 # In the first tick everything in the scene is ready, and nothing has moved.
 func _start() -> void:
 	_has_started = true
@@ -101,7 +107,7 @@ func _start() -> void:
 	instance_count = roster.copies.size()
 	Pace.apply(speed_up, options, control_mode == ControlModes.TRAINING)
 	if control_mode == ControlModes.TRAINING:
-		_trainer = Trainer.find(self)
+		_trainer = SelfPlay.new(self) if options.self_play > 0.0 else Trainer.find(self)
 	for agent: Node in roster.agents:
 		agent.set_heuristic("model" if _trainer else "human")
 	_in_callbacks = true
