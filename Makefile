@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := src tests benchmarks
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench bench-ball-chase clean
 
 demo: $(STAMP)
 	$(BIN)/gdrl demo
@@ -20,8 +20,17 @@ check: $(STAMP)
 	$(BIN)/gdformat --check godot/addons godot/games godot/tests
 	$(BIN)/gdlint godot/addons godot/games godot/tests
 
-bench: $(STAMP)
+# PEER_GAME: the other project's own BallChase, exported with its own plugin outside this repository.
+bench: $(STAMP) $(if $(PEER_GAME),.peer-venv/.installed)
 	$(BIN)/python benchmarks/throughput.py $(if $(PEER_GAME),--peer_game $(PEER_GAME))
+
+bench-ball-chase: $(STAMP)
+	$(BIN)/python benchmarks/ball_chase.py
+
+.peer-venv/.installed:
+	$(PYTHON) -m venv .peer-venv
+	.peer-venv/bin/python -m pip install --quiet torch==2.13.0 godot-rl==0.8.2
+	touch $@
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,4 +38,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) .peer-venv build dist

@@ -33,7 +33,8 @@ import numpy as np
 from godot_rl.core.godot_env import GodotEnv
 path, port, speedup, repeat, seconds, repeats, kwargs = sys.argv[1:8]
 options = dict(pair.split(":") for pair in kwargs.split(",") if pair)
-env = GodotEnv(env_path=path, port=int(port), speedup=int(speedup), action_repeat=int(repeat), seed=0, **options)
+options |= dict(port=int(port), speedup=int(speedup), action_repeat=int(repeat))
+env = GodotEnv(env_path=path, seed=0, **options)
 env.reset()
 n = env.num_envs
 rng = np.random.default_rng(0)
