@@ -1,9 +1,14 @@
 """Episodes end where they end, whatever the game's habits. The probe is rewarded 1 a tick."""
 
+import shutil
+import time
+
 import numpy as np
+import psutil
 import pytest
 
 from godot_parallel.envs.batch import Batch
+from godot_parallel.errors import EnvironmentDataError
 
 pytestmark = pytest.mark.engine
 
@@ -95,6 +100,67 @@ def test_ticks_per_step_are_exact(scene, action_repeat):
         assert rewards == [action_repeat] * 5
         assert batch.engine_times.ticks - before == 5 * action_repeat
         assert batch.spec.action_repeat == action_repeat
+
+
+def test_scripts_get_one_idle_frame_per_tick_with_the_right_delta(scene):
+    # What _process, timers and tweens see is what they see in the game: one frame of 1/60 s per tick.
+    with Batch(scene("probe", length=0)) as batch:
+        batch.reset()
+        before = batch.call("call", "get_clock")[0][0]
+        for _ in range(10):
+            step(batch)
+        frames, frame_delta, tick_delta = batch.call("call", "get_clock")[0]
+        assert frames - before == 80
+        assert frame_delta == pytest.approx(1 / 60)
+        assert tick_delta == pytest.approx(1 / 60)
+
+
+@pytest.mark.parametrize("rate", [30, 120])
+def test_a_project_runs_at_its_own_tick_rate(scene, project, tmp_path, rate):
+    copy = tmp_path / "project"
+    shutil.copytree(project, copy)
+    text = (copy / "project.godot").read_text()
+    (copy / "project.godot").write_text(text.replace("ticks_per_second=60", f"ticks_per_second={rate}"))
+    settings = scene("probe", length=0)
+    game = settings.env_path
+    game.write_text(game.read_text().replace(str(project), str(copy)))
+    with Batch(settings) as batch:
+        assert batch.spec.ticks_per_second == rate
+        batch.reset()
+        for _ in range(5):
+            assert step(batch).reward.tolist() == [8]
+        frames, frame_delta, tick_delta = batch.call("call", "get_clock")[0]
+        assert frame_delta == pytest.approx(1 / rate)
+        assert tick_delta == pytest.approx(1 / rate)
+        assert frames == pytest.approx(40, abs=3)
+
+
+def test_waiting_games_burn_no_cpu(scene):
+    with Batch(scene("probe", n_parallel=2)) as batch:
+        batch.reset()
+        before = [sum(psutil.Process(pid).cpu_times()[:2]) for pid in batch.pids]
+        time.sleep(1.0)
+        after = [sum(psutil.Process(pid).cpu_times()[:2]) for pid in batch.pids]
+        assert max(b - a for a, b in zip(before, after, strict=True)) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("leave", ["Controller left the scene", "expected 2 agents"]),
+        ("multiply", ["was added during training", "expected 2 agents"]),
+        ("shrink", ["agent 1: observation 'obs' has 2 values, 8 expected"]),
+    ],
+)
+def test_a_change_among_the_agents_is_named(scene, method, words):
+    with Batch(scene("probe", length=0, instances=2)) as batch:
+        batch.reset()
+        step(batch)
+        batch.call("call", method, rows=[1])
+        with pytest.raises(EnvironmentDataError) as caught:
+            for _ in range(3):
+                step(batch)
+        assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
 def draws(settings, seed, environments, episodes=3):

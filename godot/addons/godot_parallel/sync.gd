@@ -25,6 +25,7 @@ const Pace := preload("pace.gd")
 const TickEnd := preload("tick_end.gd")
 const Checks := preload("checks.gd")
 const FIRST := -1000000000
+const LOOK_INTERVAL := 60  # ticks
 
 @export var control_mode: ControlModes = ControlModes.TRAINING
 ## Ticks that an action is held; `--action_repeat` on the command line wins.
@@ -89,6 +90,7 @@ func _physics_process(_delta: float) -> void:
 		_settle_ends()
 	if _trainer == null:
 		_play_on()
+		_look_for_trainer()
 	elif _tick_in_step >= action_repeat:
 		_end_step()
 	_tick_in_step += 1
@@ -105,15 +107,28 @@ func _start() -> void:
 	_has_started = true
 	roster = Roster.new(self, _is_trained, options.first_environment)
 	instance_count = roster.copies.size()
-	Pace.apply(speed_up, options, control_mode == ControlModes.TRAINING)
 	if control_mode == ControlModes.TRAINING:
 		_trainer = SelfPlay.new(self) if options.self_play > 0.0 else Trainer.find(self)
+	_change_hands()
+	_in_callbacks = true
+	_tick_in_step += 1
+
+
+# The trainer, or a person, takes over.
+func _change_hands() -> void:
+	Pace.apply(speed_up if _trainer else 1.0, options, _trainer != null)
 	for agent: Node in roster.agents:
 		agent.set_heuristic("model" if _trainer else "human")
-	_in_callbacks = true
 	if _trainer and _trainer.greet():
 		_serve()
-	_tick_in_step += 1
+
+
+# A game in a window may be started before its trainer.
+func _look_for_trainer() -> void:
+	if control_mode == ControlModes.TRAINING and ticks_total % LOOK_INTERVAL == 0:
+		_trainer = Trainer.find(self)
+		if _trainer:
+			_change_hands()
 
 
 func _is_trained(agent: Node) -> bool:

@@ -33,8 +33,8 @@ static func _give_up(sync: Node, is_headless: bool) -> void:
 	if is_headless:
 		printerr("%s; gave up after %s s" % [message, sync.options.connect_timeout])
 		sync.get_tree().quit(1)
-	else:
-		print(message + ": you play. Start `gdrl` first to train.")
+	elif sync.ticks_total == 0:
+		print(message + " yet: you play. Start `gdrl` to train.")
 
 
 func _init(sync: Node, connection: Connection) -> void:

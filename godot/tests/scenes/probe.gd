@@ -9,6 +9,9 @@ var drawn := Vector3.ZERO
 var own_rng := RandomNumberGenerator.new()
 var habits := OS.get_environment("PROBE").split(" ")
 var length := int(OS.get_environment("PROBE_LENGTH"))
+var frames := 0
+var frame_delta := 0.0
+var tick_delta := 0.0
 
 @onready var controller: ProbeController = $Controller
 @onready var body: RigidBody2D = $Body
@@ -33,7 +36,13 @@ func restart() -> void:
 	controller.reset()
 
 
-func _physics_process(_delta: float) -> void:
+func _process(delta: float) -> void:
+	frames += 1
+	frame_delta = delta
+
+
+func _physics_process(delta: float) -> void:
+	tick_delta = delta
 	if controller.needs_reset and "poll" in habits:
 		restart()
 		return

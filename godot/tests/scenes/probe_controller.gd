@@ -9,6 +9,8 @@ var speed := 3.5
 
 
 func get_obs() -> Dictionary:
+	if probe.has_meta(&"short"):
+		return {"obs": [1.0, 2.0]}
 	var drawn := probe.drawn
 	return {
 		"obs":
@@ -37,6 +39,26 @@ func set_action(action: Variant) -> void:
 
 func get_last_action() -> Array:
 	return Array(last_action)
+
+
+## Frames since the start, and the deltas of the last frame and tick.
+func get_clock() -> Array:
+	return [probe.frames, probe.frame_delta, probe.tick_delta]
+
+
+## Leaves the scene.
+func leave() -> void:
+	free.call_deferred()
+
+
+## Brings another agent into the scene.
+func multiply() -> void:
+	probe.add_child.call_deferred(ProbeController.new())
+
+
+## Observes another number of things from now on.
+func shrink() -> void:
+	probe.set_meta(&"short", true)
 
 
 func add(first: float, second: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hmac
 import logging
 import selectors
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_TICKS_PER_SECOND = 60
 _POLL_S = 0.05
 _ANSWER_S = 10.0
+_EDITOR_PATIENCE_S = 600.0
 
 
 @dataclass
@@ -199,6 +201,7 @@ def _wait_for_editor(settings: EngineSettings) -> Game:
     listener = Listener(settings.editor_port)
     try:
         logger.warning("waiting on port %d: press Play in the Godot editor", listener.port)
-        return _Greeting(settings, listener, None).run()
+        patient = dataclasses.replace(settings, start_timeout=max(settings.start_timeout, _EDITOR_PATIENCE_S))
+        return _Greeting(patient, listener, None).run()
     finally:
         listener.close()
