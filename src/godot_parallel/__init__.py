@@ -18,7 +18,7 @@ _HOMES = {
     "train": "training.train",
     "train_and_eval": "training.train",
 }
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604  # names of a table
+__all__ = ["__version__", *_HOMES]  # names of a table
 
 
 def __getattr__(name: str) -> Any:

@@ -53,7 +53,7 @@ def test_buffers_are_filled_across_pieces(pair):
 
 def test_half_a_prefix_then_silence(pair):
     connection, theirs = pair
-    connection.set_timeout(0.2)
+    connection.timeout = 0.2
     theirs.sendall(b"\x01\x02")
     with pytest.raises(EngineTimeoutError, match="within 0.2 s"):
         connection.receive_message()
@@ -63,7 +63,7 @@ def test_half_a_prefix_then_silence(pair):
 
 def test_a_trickle_does_not_stretch_the_time_limit(pair):
     connection, theirs = pair
-    connection.set_timeout(0.3)
+    connection.timeout = 0.3
     stop = threading.Event()
 
     def trickle():

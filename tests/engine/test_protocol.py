@@ -36,10 +36,17 @@ class Tape:
     def send(self, data):
         self.sent += bytes(data)
 
-    def receive_into(self, buffers):
+    def receive_some(self, buffers):
+        """As if the first bytes behind the head had come along."""
+        head, rest = buffers[0], buffers[1][:2]
+        head[:], rest[:] = self.data[: len(head)], self.data[len(head) : len(head) + 2].ljust(2, b"?")
+        self.data = self.data[len(head) + 2 :]
+        return len(head) + 2
+
+    def receive_into(self, buffers, skip):
         for buffer in buffers:
-            buffer[:] = self.data[: len(buffer)]
-            self.data = self.data[len(buffer) :]
+            rest, skip = buffer[skip:], max(0, skip - len(buffer))
+            rest[:], self.data = self.data[: len(rest)], self.data[len(rest) :]
 
     def receive_bytes(self, n):
         part, self.data = self.data[:n], self.data[n:]

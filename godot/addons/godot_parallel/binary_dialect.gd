@@ -99,4 +99,4 @@ func send_returns(values: Array) -> void:
 
 
 func send_error(message: String) -> void:
-	_connection.write(Codec.text_frame(Codec.Kind.ERROR, message))
+	_connection.write(Codec.text_frame(Codec.Kind.ERROR, message.rpad(Codec.HEADER_BYTES)))

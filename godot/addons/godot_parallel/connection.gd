@@ -5,7 +5,12 @@ const MAX_FRAME_BYTES := 1 << 30
 const LOOPBACK := "127.0.0.1"
 
 var _stream := StreamPeerTCP.new()
+var _spin_us := 0
 var _may_block := DisplayServer.get_name() == "headless"
+
+
+func _init(spin_us: int = 0) -> void:
+	_spin_us = spin_us
 
 
 ## Tries once; false if nobody listens there.
@@ -69,10 +74,19 @@ func write_text(text: String) -> bool:
 
 # A blocking read costs no CPU, but it would freeze a window.
 func _read_bytes(count: int) -> PackedByteArray:
-	if not _may_block and not _wait_for(count):
-		return PackedByteArray()
+	if not _may_block:
+		if not _wait_for(count):
+			return PackedByteArray()
+	elif _spin_us > 0:
+		_spin_for(count)
 	var result := _stream.get_data(count)
 	return result[1] if result[0] == OK else PackedByteArray()
+
+
+func _spin_for(count: int) -> void:
+	var until := Time.get_ticks_usec() + _spin_us
+	while _stream.get_available_bytes() < count and Time.get_ticks_usec() < until:
+		pass
 
 
 func _wait_for(count: int) -> bool:

@@ -52,14 +52,6 @@ func is_over() -> bool:
 	return true
 
 
-## Whether an agent of this copy still waits for the game to look at `needs_reset`.
-func awaits_reset() -> bool:
-	for episode: Episode in episodes:
-		if episode.reset_wanted:
-			return true
-	return false
-
-
 ## Wakes the copy's scripts, not its world, for the one tick in which its game sees `needs_reset`.
 func start_polled_reset(base_seed: int, neutral_action: Dictionary) -> void:
 	for episode: Episode in episodes:

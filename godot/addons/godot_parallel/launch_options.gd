@@ -16,6 +16,8 @@ var isolation := ""  ## "world", "grid", or "": as the Replicator says.
 var first_environment := 0  ## Number of this process's first environment among all.
 var base_seed := 1
 var connect_timeout := 60.0
+## Microseconds to look for a request before sleeping on it: waking up costs tens of them.
+var spin_us := 0
 var self_play := 0.0  ## Seconds to step without a trainer, for measuring.
 var lockstep := false  ## The engine was started with --fixed-fps by our trainer.
 var token := ""
@@ -48,6 +50,7 @@ func _apply(engine: Dictionary[String, String], own: Dictionary[String, String])
 	base_seed = int(own.get("seed", engine.get("env_seed", "1")))
 	var patience := str(SETTINGS.value(SETTINGS.CONNECT_TIMEOUT))
 	connect_timeout = float(own.get("connect_timeout", patience))
+	spin_us = int(own.get("spin_us", "0"))
 	self_play = float(own.get("self_play", "0"))
 	lockstep = own.has("environment")
 	token = OS.get_environment(TOKEN_VARIABLE)

@@ -12,11 +12,13 @@ var notes := PackedStringArray()
 var has_left := ""  ## Path of an agent that left the tree.
 
 var _tree: SceneTree
+var _known_agents := 0
 
 
 ## Collects the agents that `wanted` (an agent's control mode) accepts.
 func _init(sync: Node, wanted: Callable, first_environment: int) -> void:
 	_tree = sync.get_tree()
+	_known_agents = _tree.get_node_count_in_group(&"AGENT")
 	for agent: Node in _tree.get_nodes_in_group(&"AGENT"):
 		if wanted.call(agent):
 			agents.append(agent)
@@ -121,6 +123,8 @@ func change() -> String:
 			"agent %s left the scene during training; expected %d agents, found fewer"
 			% [has_left, agents.size()]
 		)
+	if _tree.get_node_count_in_group(&"AGENT") == _known_agents:
+		return ""
 	for agent: Node in _tree.get_nodes_in_group(&"AGENT"):
 		if agent not in agents and agent.episode.copy == null:
 			return (

@@ -24,17 +24,13 @@ func _init(episodes: Array[Episode]) -> void:
 		var episode := episodes[i]
 		if episode.is_over:
 			_take_ended(i, episode)
-		else:
-			_take_running(i, episode)
-
-
-func _take_running(i: int, episode: Episode) -> void:
-	var agent := episode.agent
-	obs[i] = agent.get_obs()
-	reward[i] = agent.get_reward()
-	agent.zero_reward()
-	if episode.has_info:
-		_tell(i, agent.get_info())
+			continue
+		var agent := episode.agent
+		obs[i] = agent.get_obs()
+		reward[i] = agent.get_reward()
+		agent.zero_reward()
+		if episode.has_info:
+			_tell(i, agent.get_info())
 
 
 func _take_ended(i: int, episode: Episode) -> void:

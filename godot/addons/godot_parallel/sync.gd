@@ -48,10 +48,13 @@ var options: LaunchOptions
 var _trainer: RefCounted  # Trainer or SelfPlay
 var _tick_in_step := 0
 var _next_limit := 1 << 62
-var _ended: Array[Episode] = []
+var _ended: Array[Episode] = []  # since the last tick
+var _over: Array[Episode] = []  # since the last step
 var _awaiting: Array[EnvironmentCopy] = []
+var _others_rest := false
 var _in_callbacks := false
 var _has_started := false
+var _is_headless := DisplayServer.get_name() == "headless"
 
 
 # Before any _ready of the scene, so that draws made there are the same in the next run.
@@ -139,6 +142,7 @@ func _is_trained(agent: Node) -> bool:
 ## An agent says that its episode is over: what it sees now is its last observation.
 func episode_ended(episode: Episode) -> void:
 	_ended.append(episode)
+	_over.append(episode)
 	if _trainer:
 		episode.final_obs = episode.agent.get_obs()
 		if episode.has_info:
@@ -203,17 +207,18 @@ func _serve() -> void:
 
 ## Begins the new episodes, after the trainer has answered.
 func begin_step() -> void:
-	for episode: Episode in roster.episodes:
-		if episode.is_over:
-			episode.begin()
-			_next_limit = mini(_next_limit, episode.limit_tick())
-	for copy: EnvironmentCopy in roster.copies:
-		copy.wake()
+	for episode: Episode in _over:
+		episode.begin()
+		_next_limit = mini(_next_limit, episode.limit_tick())
+		if episode.copy:
+			episode.copy.wake()
+	_over.clear()
 
 
 # Begins a new episode in every copy. Without a request (the old protocol) streams go on.
 func _reset_all(request: Codec.ResetRequest) -> void:
 	_ended.clear()
+	_over = roster.episodes.duplicate()
 	_next_limit = 1 << 62
 	for i: int in roster.copies.size():
 		var copy := roster.copies[i]
@@ -230,33 +235,46 @@ func _reset_all(request: Codec.ResetRequest) -> void:
 # not depend on the others. True while such a tick is due.
 func _run_polled_resets() -> bool:
 	if _awaiting.is_empty():
-		for copy: EnvironmentCopy in roster.copies:
-			if copy.awaits_reset():
-				_awaiting.append(copy)
+		for episode: Episode in _over:
+			if episode.reset_wanted and episode.copy not in _awaiting:
+				_awaiting.append(episode.copy)
 	else:
 		var finished: EnvironmentCopy = _awaiting.pop_front()
 		finished.finish_polled_reset()
 	if _awaiting.is_empty():
+		_wake_running()
 		return false
 	for copy: EnvironmentCopy in roster.copies:
 		copy.rest(true)
 	_awaiting[0].start_polled_reset(base_seed, roster.neutral_action())
+	_others_rest = true
 	return true
+
+
+# What was only stopped for the others' resets goes on.
+func _wake_running() -> void:
+	if _others_rest:
+		_others_rest = false
+		for copy: EnvironmentCopy in roster.copies:
+			if not copy.is_over():
+				copy.wake()
 
 
 # Without a trainer new episodes begin at once.
 func _play_on() -> void:
-	for episode: Episode in roster.episodes:
-		if episode.is_over:
-			_count_episode(episode.agent.get_reward())
-			episode.begin()
-			_next_limit = mini(_next_limit, episode.limit_tick())
+	for episode: Episode in _over:
+		_count_episode(episode.agent.get_reward())
+		episode.begin()
+		_next_limit = mini(_next_limit, episode.limit_tick())
+	_over.clear()
 
 
 ## Keeps count for the display.
 func count(snapshot: Snapshot) -> void:
 	var episodes := roster.episodes
 	steps_total += episodes.size()
+	if _is_headless:
+		return
 	for i: int in episodes.size():
 		episodes[i].return_so_far += snapshot.reward[i]
 	for row: int in snapshot.final_rows:

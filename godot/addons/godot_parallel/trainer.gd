@@ -19,7 +19,7 @@ var _first_tick := 0
 
 ## Looks for a trainer; null where a person shall play.
 static func find(sync: Node) -> RefCounted:
-	var connection := Connection.new()
+	var connection := Connection.new(sync.options.spin_us)
 	var is_headless := DisplayServer.get_name() == "headless"
 	var patience: float = sync.options.connect_timeout if is_headless else 0.0
 	if not connection.connect_within(sync.options.port, patience):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from godot_parallel.engine import protocol
@@ -13,6 +14,7 @@ from godot_parallel.errors import EngineDiedError, EngineTimeoutError, ProtocolE
 
 LOOPBACK = "127.0.0.1"
 _HAS_SCATTER = hasattr(socket.socket, "recvmsg_into") and sys.platform != "win32"
+_HAS_POLL = hasattr(select, "poll")
 _MAX_SCATTER = 512  # well below IOV_MAX, which is 1024 on Linux
 
 
@@ -49,21 +51,20 @@ class Listener:
 
 
 class Connection:
-    """One connected peer.
+    """One connected peer. The socket never blocks; every wait is one of ours, with a limit.
 
     Attributes:
         timeout: Seconds that a receive may take in all.
+        spin_s: Seconds to look for an answer before sleeping on it. Waking up costs tens of microseconds,
+            so a core that has nothing else to do had better stay awake.
     """
 
     def __init__(self, peer: socket.socket) -> None:
         self._socket = peer
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.set_timeout(60.0)
-
-    def set_timeout(self, seconds: float) -> None:
-        """Sets the time limit of the receives and sends that follow."""
-        self.timeout = seconds
-        self._socket.settimeout(seconds)
+        self._socket.setblocking(False)
+        self.timeout = 60.0
+        self.spin_s = 0.0
 
     def fileno(self) -> int:
         """The socket's file descriptor, for selectors."""
@@ -76,32 +77,26 @@ class Connection:
             EngineDiedError: The peer has closed the connection.
             EngineTimeoutError: It does not read.
         """
-        try:
-            self._socket.sendall(data)
-        except TimeoutError as error:
-            self.close()
-            raise EngineTimeoutError(f"did not take a message within {self.timeout:g} s") from error
-        except OSError as error:
-            self.close()
-            raise EngineDiedError(f"closed the connection ({error.strerror or error})") from error
+        deadline = time.monotonic() + self.timeout
+        rest = memoryview(data)
+        while len(rest):
+            try:
+                rest = rest[self._socket.send(rest) :]
+            except BlockingIOError:
+                if not self._wait(deadline, for_reading=False):
+                    self.close()
+                    raise EngineTimeoutError(f"did not take a message within {self.timeout:g} s") from None
+            except OSError as error:
+                self.close()
+                raise EngineDiedError(f"closed the connection ({error.strerror or error})") from error
 
-    def receive_into(self, buffers: Sequence[memoryview]) -> None:
-        """Fills all buffers, in one system call where the platform can.
+    def receive_into(self, buffers: Sequence[memoryview], skip: int = 0) -> None:
+        """Fills all buffers; the first ``skip`` bytes are there already.
 
         Raises:
             EngineDiedError: The peer closed or reset the connection.
             EngineTimeoutError: The time limit is over.
         """
-        total = sum(len(buffer) for buffer in buffers)
-        if _HAS_SCATTER and len(buffers) <= _MAX_SCATTER:
-            got = self._guard(lambda: self._socket.recvmsg_into(buffers)[0])
-            if got == total:
-                return
-        else:
-            got = 0
-        self._receive_rest(buffers, got)
-
-    def _receive_rest(self, buffers: Sequence[memoryview], skip: int) -> None:
         deadline = time.monotonic() + self.timeout
         for buffer in buffers:
             if skip >= len(buffer):
@@ -109,26 +104,53 @@ class Connection:
                 continue
             rest, skip = buffer[skip:], 0
             while len(rest):
-                if time.monotonic() > deadline:
-                    self._time_out()
-                rest = rest[self._guard(self._socket.recv_into, rest) :]
+                rest = rest[self._receive(self._socket.recv_into, rest, deadline) :]
 
-    def _guard(self, receive: Any, *args: Any) -> int:
-        try:
-            count: int = receive(*args)
-        except TimeoutError:
-            self._time_out()
-        except OSError as error:
-            self.close()
-            raise EngineDiedError(f"reset the connection ({error.strerror or error})") from error
-        if count == 0:
-            self.close()
-            raise EngineDiedError("closed the connection")
-        return count
+    def receive_some(self, buffers: Sequence[memoryview]) -> int:
+        """Fills the buffers as far as what has come reaches, in one system call; at least the first one.
 
-    def _time_out(self) -> None:
-        self.close()
-        raise EngineTimeoutError(f"sent no complete message within {self.timeout:g} s")
+        Returns:
+            How many bytes have come. Raises as :meth:`receive_into`.
+        """
+        got = 0
+        if _HAS_SCATTER and len(buffers) <= _MAX_SCATTER:
+            got = self._receive(self._scatter, buffers, time.monotonic() + self.timeout)
+        if got < len(buffers[0]):
+            self.receive_into(buffers[:1], got)
+            return len(buffers[0])
+        return got
+
+    def _scatter(self, buffers: Sequence[memoryview]) -> int:
+        return self._socket.recvmsg_into(buffers)[0]
+
+    def _receive(self, receive: Callable[[Any], int], into: Any, deadline: float) -> int:
+        """Waits until ``receive`` brings at least one byte."""
+        awake_until = time.monotonic() + self.spin_s if self.spin_s else 0.0
+        while True:
+            try:
+                count = receive(into)
+            except BlockingIOError:
+                if time.monotonic() >= awake_until and not self._wait(deadline, for_reading=True):
+                    self.close()
+                    raise EngineTimeoutError(f"sent no complete message within {self.timeout:g} s") from None
+            except OSError as error:
+                self.close()
+                raise EngineDiedError(f"reset the connection ({error.strerror or error})") from error
+            else:
+                if count == 0:
+                    self.close()
+                    raise EngineDiedError("closed the connection")
+                return count
+
+    def _wait(self, deadline: float, *, for_reading: bool) -> bool:
+        """Sleeps until the socket is ready; false when the deadline is over."""
+        seconds = max(0.0, deadline - time.monotonic())
+        if _HAS_POLL:
+            poll = select.poll()
+            poll.register(self._socket, select.POLLIN if for_reading else select.POLLOUT)
+            return bool(poll.poll(seconds * 1000))
+        both = ([self._socket], []) if for_reading else ([], [self._socket])
+        return any(select.select(*both, [], seconds))
 
     def receive_bytes(self, count: int) -> bytearray:
         """Exactly ``count`` bytes."""

@@ -15,7 +15,13 @@ from pathlib import Path
 from godot_parallel.engine import protocol
 from godot_parallel.engine.connection import Connection, Listener
 from godot_parallel.engine.link import JsonLink, Link, NativeLink
-from godot_parallel.engine.process import EngineProcess, EngineSettings, arguments, game_command
+from godot_parallel.engine.process import (
+    EngineProcess,
+    EngineSettings,
+    arguments,
+    game_command,
+    spin_s,
+)
 from godot_parallel.engine.spaces import EnvSpec
 from godot_parallel.errors import (
     EngineDiedError,
@@ -44,7 +50,7 @@ class Game:
     def say_goodbye(self) -> None:
         """Asks the game to quit, if it still listens."""
         try:
-            self.link.connection.set_timeout(1.0)
+            self.link.connection.timeout = 1.0
             self.link.say_goodbye()
         except (EngineError, OSError):
             pass
@@ -186,13 +192,14 @@ class _Greeting:
         self.selector.register(connection, selectors.EVENT_READ, connection)
 
     def _greet(self, connection: Connection) -> Game:
-        connection.set_timeout(_ANSWER_S)
+        connection.timeout = _ANSWER_S
         message = connection.receive_json()
         protocol.check_env_info(message)
         spec = EnvSpec.from_env_info(message)
         if self.process and spec.native and not hmac.compare_digest(spec.token, self.process.token):
             raise ProtocolError("it shows a wrong token, so it is not the game that was started here")
-        connection.set_timeout(self.settings.step_timeout)
+        connection.timeout = self.settings.step_timeout
+        connection.spin_s = spin_s(self.settings)
         link: Link = (NativeLink if spec.native else JsonLink)(spec, connection)
         return Game(link, self.process)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from godot_parallel.engine.spaces import EnvSpec, ObsKey
 from godot_parallel.errors import EnvironmentDataError, ProtocolError
 
 Array = npt.NDArray[Any]
-_NO_TAIL = Tail(np.empty(0, np.int64), [], {})
+NO_TAIL = Tail(np.empty(0, np.int64), [], {})
 
 
 @dataclass
@@ -98,6 +98,7 @@ class NativeLink:
 
     def __post_init__(self) -> None:
         self.layout = FrameLayout.of(self.spec)
+        self._fixed = 4 + self.layout.fixed_bytes
         self._head = bytearray(4 + protocol.HEADER_BYTES)
         self._buffers: list[memoryview] = []
         self._rows: Rows | None = None
@@ -139,21 +140,21 @@ class NativeLink:
     def receive(self, rows: Rows, times: EngineTimes) -> Tail:
         """Receives a TRANSITION straight into ``rows``."""
         buffers = self._scatter(rows)
-        # The head first where it may announce something shorter: an ERROR, or rubbish.
-        self.connection.receive_into(buffers[:1])
+        got = self.connection.receive_some(buffers)
         (length,) = protocol.PREFIX.unpack_from(self._head)
-        header = self._header(length)
-        self.connection.receive_into(buffers[1:])
+        header = self._header(length, got)
+        if got < self._fixed:
+            self.connection.receive_into(buffers, got)
         times.add(header)
         tail_bytes = length - self.layout.fixed_bytes
         if tail_bytes == 0:
-            return _NO_TAIL
+            return NO_TAIL
         return self.layout.parse_tail(header, self.connection.receive_bytes(tail_bytes))
 
-    def _header(self, length: int) -> Header:
+    def _header(self, length: int, got: int) -> Header:
         kind = protocol.PREFIX.unpack_from(self._head, 4)[0]
         if kind == Kind.ERROR:
-            self._raise_error(length)
+            self._raise_error(length, got)
         header = Header.parse(memoryview(self._head)[4:], self.spec.n_agents)
         expected = self.layout.fixed_bytes + self.layout.tail_bytes(header)
         if length != expected:
@@ -161,10 +162,12 @@ class NativeLink:
             raise ProtocolError(f"a TRANSITION of {length} bytes was announced, {expected} expected")
         return header
 
-    def _raise_error(self, length: int) -> None:
-        rest = self.connection.receive_bytes(max(0, min(length, 65536) - protocol.HEADER_BYTES))
-        text = bytes(self._head[8:]) + bytes(rest)
-        raise EnvironmentDataError(f"the game can't go on: {text[: length - 4].decode(errors='replace')}")
+    def _raise_error(self, length: int, got: int) -> NoReturn:
+        """Raises what an ERROR frame tells; its text lies where a TRANSITION would, and beyond."""
+        have = b"".join(self._buffers)[:got]
+        rest = self.connection.receive_bytes(max(0, 4 + min(length, 65536) - got))
+        text = (have + rest)[8 : 4 + length]
+        raise EnvironmentDataError(f"the game can't go on: {text.decode(errors='replace')}")
 
     def call(self, op: str, name: str, args: list[Any], agents: list[int]) -> list[Any]:
         """Sends CALL and waits for RETURNS."""
@@ -216,7 +219,7 @@ class JsonLink:
             raise ProtocolError(f"expected a message of type {expected!r}, found {message.get('type')!r}")
         self._fill_obs(rows, _per_agent(message, "obs", self.spec.n_agents))
         infos = message.get("info") or []
-        tail = _NO_TAIL
+        tail = NO_TAIL
         if self._is_reset:
             rows.reward[:], rows.terminated[:] = 0, 0
         else:

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 TOKEN_VARIABLE = "GODOT_PARALLEL_TOKEN"
 LOG_LINES = 20
+SPIN_S = 0.001
 _PR_SET_PDEATHSIG = 1
 _LIKELY_CAUSES = (
     "likely causes: the scene has no Sync node; Sync's control mode is HUMAN; a script does not parse; "
@@ -141,7 +142,7 @@ def arguments(settings: EngineSettings, port: int, rank: int, ticks_per_second: 
     args = [] if settings.show_window else ["--headless", "--fixed-fps", str(ticks_per_second)]
     args += [f"--port={port}", f"--env_seed={(settings.seed + rank) % 2**31}", f"--speedup={pace:g}"]
     own = [f"--environment={rank * (settings.instances or 1)}", f"--seed={_signed(settings.seed)}"]
-    own.append(f"--connect_timeout={settings.start_timeout:g}")
+    own += [f"--connect_timeout={settings.start_timeout:g}", f"--spin_us={spin_s(settings) * 1e6:.0f}"]
     if settings.action_repeat is not None:
         args.append(f"--action_repeat={settings.action_repeat}")
     if settings.instances is not None:
@@ -149,6 +150,12 @@ def arguments(settings: EngineSettings, port: int, rank: int, ticks_per_second: 
     if settings.isolation is not None:
         own.append(f"--isolation={settings.isolation}")
     return [*args, "--", *own]
+
+
+def spin_s(settings: EngineSettings) -> float:
+    """Seconds that either side stays awake for an answer: only where cores have nothing else to do."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return SPIN_S if settings.n_parallel < cores else 0.0
 
 
 def _signed(value: int) -> int:
