@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import sys
 import tempfile
 import tomllib
@@ -137,10 +138,14 @@ def train(arguments: list[str]) -> int:
     verb = "stopped" if result.interrupted else "done"
     console.print(
         f"{verb}: {result.timesteps:,} steps in {result.seconds:.0f} s, {result.steps_per_s:,.0f} steps/s\n"
-        f"time: {result.time_summary}\n{result.folder}: best mean return {result.best_mean:.1f}",
+        f"time: {result.time_summary}\n{result.folder}: {_told_best(result.best_mean)}",
         highlight=False,
     )
     return 130 if result.interrupted else 0
+
+
+def _told_best(mean: float) -> str:
+    return f"best mean return {mean:.1f}" if mean > -math.inf else "not evaluated; the best model is the last one"
 
 
 def _parse_train(arguments: list[str], kind: Any) -> Any:

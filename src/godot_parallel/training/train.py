@@ -204,8 +204,8 @@ class _Run:
         rest = n_steps * env.num_envs % self.config.batch_size
         note = f"; the last minibatch of an epoch has {rest} samples" if rest else ""
         self.reporter.say(
-            f"{env.batch.n_environments} environments ({len(env.batch.pids) or 1} processes), "
-            f"{env.num_envs} agents; n_steps {n_steps}, batch_size {self.config.batch_size}{note}"
+            f"environments: {env.batch.n_environments}, in processes: {len(env.batch.pids) or 1}, "
+            f"agents: {env.num_envs}; n_steps {n_steps}, batch_size {self.config.batch_size}{note}"
         )
 
     def _episodes_so_far(self, batch: Batch) -> np.ndarray[Any, np.dtype[np.int64]]:
