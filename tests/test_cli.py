@@ -123,6 +123,21 @@ def test_a_config_file_sets_options_and_the_command_line_wins(fake_game, tmp_pat
     assert "unknown option 'sede'" in gdrl("--config=bad.toml", cwd=tmp_path).stderr
 
 
+def test_resume_takes_the_settings_of_the_run(fake_game, tmp_path):
+    game = fake_game()
+    done = gdrl(
+        "--env_path", game, "--experiment_name=r", "--timesteps=64", "--n_steps=16", "--seed=3", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    done = gdrl("--experiment_name=r", "--resume", "--timesteps=128", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "going on from step 64" in done.stdout
+    config = (tmp_path / "logs/sb3/r/config.toml").read_text()
+    assert "n_steps = 16" in config
+    assert "seed = 3" in config
+    assert "timesteps = 128" in config
+
+
 def test_a_game_that_dies_ends_the_run_with_one_error(fake_game, tmp_path):
     game = fake_game("die", 40)
     done = gdrl("--env_path", game, "--experiment_name=d", "--timesteps=1000", cwd=tmp_path)

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from godot_parallel import __version__
 from godot_parallel.errors import GodotParallelError, RunFolderError, UsageError
-from godot_parallel.run_folder import atomic_write
+from godot_parallel.run_folder import CONFIG, RunFolder, atomic_write
 
 OVERVIEW = """\
 Trains reinforcement-learning agents in Godot games, many environments at once.
@@ -145,13 +145,23 @@ def train(arguments: list[str]) -> int:
 
 
 def _told_best(mean: float) -> str:
-    return f"best mean return {mean:.1f}" if mean > -math.inf else "not evaluated; the best model is the last one"
+    return (
+        f"best mean return {mean:.1f}"
+        if mean > -math.inf
+        else "not evaluated; the best model is the last one"
+    )
 
 
 def _parse_train(arguments: list[str], kind: Any) -> Any:
     default, rest = _config_file(arguments)
     base = kind.from_mapping(default, "config file") if default else kind()
-    return _parse(kind, rest, "gdrl train", default=base)
+    config = _parse(kind, rest, "gdrl train", default=base)
+    if not config.resume:
+        return config
+    # A run goes on with its own settings; the command line may change some.
+    folder = config.experiment_dir / config.experiment_name
+    stored = RunFolder.open(folder).config() if (folder / CONFIG).exists() else {}
+    return _parse(kind, rest, "gdrl train", default=kind.from_mapping({**stored, **default}, str(folder)))
 
 
 def _config_file(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:

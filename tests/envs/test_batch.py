@@ -1,7 +1,9 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -194,6 +196,31 @@ def test_another_tick_rate_starts_the_game_again_at_that_rate(settings):
     with Batch(settings(ticks=30)) as batch:
         command = " ".join(psutil.Process(batch.pids[0]).cmdline())
     assert "--fixed-fps 30" in command
+
+
+def test_strangers_on_the_port_do_not_disturb(settings):
+    made, strangers = settings("slow_start"), []
+
+    def disturb():
+        for _ in range(100):
+            for child in psutil.Process().children(recursive=True):
+                port = [a for a in child.cmdline() if a.startswith("--port=")]
+                if port:
+                    address = ("127.0.0.1", int(port[0].removeprefix("--port=")))
+                    strangers.extend(socket.create_connection(address) for _ in range(3))
+                    strangers[0].sendall(b"GET / HTTP/1.1\r\n\r\n")  # a port scanner
+                    strangers[1].close()  # one that goes at once; the third stays, and says nothing
+                    return
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    with Batch(made) as batch:
+        assert batch.reset()["obs"].shape == (1, 4)
+    thread.join()
+    assert len(strangers) == 3
+    for stranger in strangers:
+        stranger.close()
 
 
 def test_two_batches_never_meet(settings):

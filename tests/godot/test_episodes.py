@@ -194,6 +194,7 @@ def test_hand_made_copies_work_and_refuse_instances(scene):
         batch.reset(seed=1)
         assert batch.n_rows == batch.n_environments == 3
         assert batch.spec.isolation == "scene"
+        assert "rigid bodies" in batch.spec.notes[0]
         assert step(batch).reward.tolist() == [8, 8, 8]
         t = step(batch)
         assert t.reward.tolist() == [3, 3, 3]

@@ -31,6 +31,7 @@ func _init(sync: Node, wanted: Callable, first_environment: int) -> void:
 		agents[row].episode.join(sync, row)
 		agents[row].tree_exiting.connect(_on_agent_left.bind(agents[row]))
 	_tree.node_added.connect(_on_node_added)
+	_note_what_rests()
 
 
 func _take_replicated(replicator: Node, first_environment: int) -> void:
@@ -132,6 +133,28 @@ func change() -> String:
 				% [agent.get_path(), agents.size()]
 			)
 	return ""
+
+
+func _note_what_rests() -> void:
+	if isolation != "world" and copies.size() > 1 and copies.any(_has_rigid_bodies):
+		(
+			notes
+			. append(
+				(
+					"copies share a physics world, so rigid bodies of a copy whose episode has ended move on "
+					+ "until the step is over; a Replicator with isolation 'world' has no such effect"
+				)
+			)
+		)
+	if copies.any(func(copy: EnvironmentCopy) -> bool: return copy.episodes.size() > 1):
+		notes.append(
+			"a copy with several agents rests only when the episodes of all of them have ended"
+		)
+
+
+static func _has_rigid_bodies(copy: EnvironmentCopy) -> bool:
+	var nodes := copy.root.find_children("*", "", true, false)
+	return nodes.any(func(n: Node) -> bool: return n is RigidBody2D or n is RigidBody3D)
 
 
 func _on_agent_left(agent: Node) -> void:

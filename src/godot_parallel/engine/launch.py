@@ -144,20 +144,19 @@ class _Greeting:
         self.selector.register(self.listener._socket, selectors.EVENT_READ)
         try:
             while time.monotonic() < deadline:
-                self._check_process()
-                for key, _ in self.selector.select(_POLL_S):
+                ended = self.process is not None and self.process.exit_code() is not None
+                ready = self.selector.select(0.0 if ended else _POLL_S)
+                for key, _ in ready:
                     if game := self._handle(key.data):
                         return game
+                if ended and not ready:  # what it said last has been read: it may have told why
+                    raise self._failure("ended before it was connected")
         finally:
             for key in list(self.selector.get_map().values()):
                 if isinstance(key.data, Connection):
                     key.data.close()
             self.selector.close()
         raise self._failure(f"did not connect and answer within {self.settings.start_timeout:g} s")
-
-    def _check_process(self) -> None:
-        if self.process and self.process.exit_code() is not None:
-            raise self._failure("ended before it was connected")
 
     def _failure(self, what: str) -> EngineError:
         what += self.dropped

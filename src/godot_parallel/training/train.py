@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 EVALUATION_INSTANCES = 4
 REPORT_EPISODES = 20
+NOTHING = Evaluation((), (), ())
 _PACKAGES = ("godot-parallel", "stable-baselines3", "torch", "numpy", "gymnasium")
 
 
@@ -106,13 +107,15 @@ def train(config: TrainConfig, reporter: Reporter | None = None) -> RunResult:
         config.experiment_dir, config.experiment_name, resume=config.resume, force=config.force
     )
     torch.set_num_threads(config.threads)
-    with Interrupt() as interrupt:
-        run = _Run(config, folder, reporter, interrupt)
-        settings = dataclasses.replace(settings, log_dir=folder.path / "engine")
-        with run.root.measure("start-up"):
-            batch = Batch(settings)
-        with batch:
-            return run.execute(batch, game)
+    interrupt = Interrupt()
+    run = _Run(config, folder, reporter, interrupt)
+    settings = dataclasses.replace(settings, log_dir=folder.path / "engine")
+    with run.root.measure("start-up"):
+        batch = Batch(settings)  # nothing to save yet: Ctrl+C ends it at once
+    with interrupt, batch:
+        for note in batch.spec.notes:
+            reporter.say(f"note: {note}")
+        return run.execute(batch, game)
 
 
 class _Run:
@@ -229,7 +232,8 @@ class _Run:
         if self.evaluator is None:
             self.evaluator = self._start_evaluator()
         self.evaluator.seed(self.config.seed)
-        return evaluate(model, self.evaluator, self.config.eval_episodes, should_stop=self.interrupt)
+        result = evaluate(model, self.evaluator, self.config.eval_episodes, should_stop=self.interrupt)
+        return result if len(result.returns) == self.config.eval_episodes else NOTHING
 
     def _start_evaluator(self) -> GodotSb3VecEnv:
         config = self.config
