@@ -135,11 +135,11 @@ class _Run:
 
     def execute(self, batch: Batch, game: Path | None) -> RunResult:
         self.game = game
-        self._write_description(batch)
-        env = GodotSb3VecEnv(batch)
-        model = self._make_model(env)
+        with self.root.measure("set-up"):
+            self._write_description(batch)
+            model = self._make_model(GodotSb3VecEnv(batch))
+            model.set_logger(self._logger())
         first_step = model.num_timesteps
-        model.set_logger(self._logger())
         total = self.config.timesteps
         watch = Watch(batch, self.folder, self.root, self.reporter, total, self.interrupt)
         watch.episodes += self._episodes_so_far(batch)
