@@ -184,11 +184,10 @@ class Batch:
             EngineTimeoutError: One did not answer within ``step_timeout``.
             EnvironmentDataError: An observation or reward is not finite.
         """
-        tails = [NO_TAIL] * len(self._games)
-        # The last to be asked first: when it has answered the others usually have, and were not slept on.
-        for rank in reversed(range(len(self._games))):
-            receive = self._games[rank].link.receive
-            tails[rank] = self._try(rank, receive, self._rows[rank], self.engine_times)
+        tails = [
+            self._try(rank, game.link.receive, self._rows[rank], self.engine_times)
+            for rank, game in enumerate(self._games)
+        ]
         self._check_finite()
         return self._transition(tails)
 
