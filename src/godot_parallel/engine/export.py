@@ -1,8 +1,7 @@
-"""Imports and exports Godot projects, headless, with Godot's own error messages."""
+"""Exports Godot projects as programs, headless, with Godot's own error messages."""
 
 from __future__ import annotations
 
-import configparser
 import hashlib
 import importlib.resources
 import logging
@@ -11,109 +10,43 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import filelock
 
-from godot_parallel.engine import godot
+from godot_parallel.engine import debian, godot
+from godot_parallel.engine.command import run
 from godot_parallel.engine.godot import Godot, Progress
-from godot_parallel.errors import ExportError, UsageError
+from godot_parallel.engine.presets import Preset, choose_preset, preset_names, presets
+from godot_parallel.engine.project import (
+    check_project,
+    import_project,
+    is_project,
+    locked,
+    raise_problems,
+    run_godot,
+    source_files,
+)
+from godot_parallel.errors import ExportError, GodotNotFoundError, UsageError
+
+__all__ = [
+    "bundled_game",
+    "bundled_games",
+    "bundled_project",
+    "export_game",
+    "import_project",
+    "is_project",
+    "preset_names",
+]
 
 logger = logging.getLogger(__name__)
 
-_TIME_LIMIT_S = 600
 _START_LIMIT_S = 60
-_PRESETS = "export_presets.cfg"
-_STAMP = Path(".godot") / "godot_parallel_imported"
-_SOURCES = (".gd", ".tscn", ".tres", ".cfg", ".godot", ".import", ".svg", ".png", ".glb", ".wav", ".gdshader")
-_PROBLEM = re.compile(r"(SCRIPT ERROR|Parse Error|Failed to load script|Cannot open file)")
-_PRESET_FOR = {"ball_chase": "BallChase"}
-
-
-def is_project(folder: Path) -> bool:
-    """Whether a folder is a Godot project."""
-    return (folder / "project.godot").is_file()
-
-
-def import_project(project: Path, engine: Godot) -> None:
-    """Imports a project's files if they were never imported or have changed since.
-
-    Raises:
-        UsageError: It is no project.
-        ExportError: Godot reports an error in it.
-    """
-    if not is_project(project):
-        raise UsageError(f"{project} holds no project.godot, so it is no Godot project")
-    with _locked(project):
-        stamp, state = project / _STAMP, _fingerprint(project, engine)
-        if stamp.exists() and stamp.read_text() == state:
-            return
-        output = _godot(engine, ["--path", str(project.absolute()), "--import"])
-        _raise_problems(output, f"importing {project}")
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(state)
-
-
-def _locked(project: Path) -> filelock.BaseFileLock:
-    name = hashlib.sha256(str(project.absolute()).encode()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"godot-parallel-{os.getuid() if hasattr(os, 'getuid') else 0}"
-    folder.mkdir(exist_ok=True)
-    return filelock.FileLock(folder / f"{name}.lock", timeout=_TIME_LIMIT_S)
-
-
-def _fingerprint(project: Path, engine: Godot) -> str:
-    digest = hashlib.sha256(engine.version.encode())
-    for file in _files(project):
-        stat = file.stat()
-        digest.update(f"{file.relative_to(project)} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
-
-
-def _files(project: Path) -> list[Path]:
-    return sorted(
-        Path(folder) / name
-        for folder, folders, names in os.walk(project)
-        for name in names
-        if name.endswith(_SOURCES) and ".godot" not in Path(folder).relative_to(project).parts
-    )
-
-
-def _godot(engine: Godot, arguments: list[str]) -> str:
-    command = [str(engine.path), "--headless", *arguments]
-    try:
-        result = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False, errors="replace"
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ExportError(f"Godot did not end within {_TIME_LIMIT_S} s: {' '.join(command)}") from error
-    output = result.stdout + result.stderr
-    if result.returncode != 0:
-        raise ExportError(
-            f"Godot failed with exit code {result.returncode}: {' '.join(command)}\n{_tail(output)}"
-        )
-    return output
-
-
-def _tail(output: str, lines: int = 20) -> str:
-    told = [line for line in output.splitlines() if line.strip() and "[" not in line[:6]]
-    return "\n".join(f"  {line}" for line in told[-lines:])
-
-
-def _raise_problems(output: str, what: str) -> None:
-    lines = output.splitlines()
-    found = [i for i, line in enumerate(lines) if _PROBLEM.search(line)]
-    if found:
-        quoted = "\n".join(f"  {line.strip()}" for i in found[:5] for line in lines[i : i + 2])
-        raise ExportError(f"{what}: Godot reports\n{quoted}")
-
-
-def preset_names(project: Path) -> list[str]:
-    """Names of a project's export presets, in order."""
-    parser = configparser.ConfigParser(strict=False, interpolation=None)
-    if (project / _PRESETS).exists():
-        parser.read_string((project / _PRESETS).read_text(errors="replace"))
-    sections = [s for s in parser.sections() if re.fullmatch(r"preset\.\d+", s)]
-    return [parser[s].get("name", "").strip('"') for s in sections]
+_LOCK_LIMIT_S = 900
+_NO_TEMPLATE = re.compile(r"No export template found at the expected path:\s*(\S.*?)\s*$", re.MULTILINE)
+_NO_TRAINER = "no trainer listens"
 
 
 def export_game(
@@ -124,7 +57,7 @@ def export_game(
     Args:
         project: Folder with project.godot and export_presets.cfg.
         output: The program to make; its .pck comes to lie beside it.
-        preset: Name of the export preset; the only one if ``None``.
+        preset: Name of the export preset; if ``None``, the only one (for this system).
         engine: The Godot to export with.
         progress: Told what is being done.
 
@@ -132,60 +65,103 @@ def export_game(
         The program's path.
 
     Raises:
-        UsageError: No such project or preset.
+        UsageError: No such project or preset, or no place for the program.
         ExportError: Godot reports an error, or the result does not start.
+        GodotNotFoundError: The engine has no export templates.
     """
     say = progress or logger.info
-    if not is_project(project):
-        raise UsageError(f"{project} holds no project.godot, so it is no Godot project")
-    name = _choose_preset(project, preset)
+    check_project(project)
+    chosen = choose_preset(project, preset)
+    output = output.expanduser().absolute()
+    _check_output(output)
     say(f"importing {project}")
     import_project(project, engine)
-    say(f"exporting preset {name!r}")
-    output = output.absolute()
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as folder, _locked(project):
-        made = Path(folder) / output.name
-        text = _godot(engine, ["--path", str(project.absolute()), "--export-release", name, str(made)])
-        _raise_problems(text, f"exporting {project}")
-        if not made.exists():
-            raise ExportError(f"Godot made no {output.name}:\n{_tail(text)}")
-        say("checking that the game starts")
-        _check_start(made)
-        for file in Path(folder).iterdir():
-            os.replace(file, output.parent / file.name)
+    say(f"exporting preset {chosen.name!r}")
+    with locked(project), _folder_beside(output) as folder:
+        made = folder / output.name
+        _export(project, chosen, engine, made)
+        if chosen.runs_here:
+            say("checking that the game starts")
+            _check_start(made)
+        else:
+            say(f"not started: it is made for {chosen.platform}")
+        _move(folder, output)
+    if _stays_here(engine):
+        say(f"{output.name} runs on this machine only: it uses the libraries in {engine.path.parents[2]}")
     return output
 
 
-def _choose_preset(project: Path, preset: str | None) -> str:
-    names = preset_names(project)
-    if not names:
-        raise UsageError(
-            f"{project} has no {_PRESETS}: add a preset for this system in the editor (Project > Export), "
-            "or train from the project folder itself, which needs no export"
+def _check_output(output: Path) -> None:
+    if output.is_dir() and output.suffix != ".app":
+        raise UsageError(f"output: {output} is a folder; expected the name of a program in it")
+    if output.suffix == ".pck":
+        raise UsageError(f"output: expected the name of a program like game{godot.suffix()}, found {output}")
+
+
+@contextmanager
+def _folder_beside(output: Path) -> Iterator[Path]:
+    """A temporary folder on the output's own disk, which Godot does not look into."""
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        temporary = tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-")
+    except OSError as error:
+        raise UsageError(f"output: {output} can't be written: {error.strerror}") from error
+    with temporary as folder:
+        yield Path(folder)
+
+
+def _export(project: Path, preset: Preset, engine: Godot, made: Path) -> None:
+    try:
+        answer = run_godot(
+            engine, ["--path", str(project.absolute()), "--export-release", preset.name, str(made)]
         )
-    if preset is None and len(names) == 1:
-        return names[0]
-    if preset not in names:
-        raise UsageError(f"preset {preset!r}: expected one of {', '.join(names)}")
-    return preset
+    except ExportError as error:
+        if missing := _NO_TEMPLATE.findall(str(error)):
+            raise GodotNotFoundError(_template_advice(engine, missing[-1])) from error
+        raise
+    raise_problems(answer.output, f"exporting {project}")
+    if not made.exists():
+        raise ExportError(f"Godot made no {made.name}:\n{answer.last_lines()}")
+
+
+def _template_advice(engine: Godot, path: str) -> str:
+    return (
+        f"{engine.path} ({engine.source}) has no export template: expected {path}. Install it in its editor "
+        "(Editor > Manage Export Templates), let $GODOT name an engine that has it, or train from the "
+        "project folder itself, which needs no export"
+    )
 
 
 def _check_start(game: Path) -> None:
-    """Runs a game for a moment. With our addon and no trainer it ends with 1 and says so."""
-    command = [str(game), "--headless", "--quit-after", "3", "--", "--connect_timeout=0"]
+    """Runs a game for a moment. With our addon and no trainer it ends with 1 and says so.
+
+    Port 1: on the default one a trainer may be waiting for the editor.
+    """
+    program = next(iter(sorted((game / "Contents" / "MacOS").glob("*"))), game)
+    command = [str(program), "--headless", "--quit-after", "3", "--port=1", "--", "--connect_timeout=0"]
     try:
-        result = subprocess.run(
-            command, capture_output=True, text=True, timeout=_START_LIMIT_S, check=False, errors="replace"
-        )
+        answer = run(command, _START_LIMIT_S)
     except subprocess.TimeoutExpired as error:
         raise ExportError(f"the exported game does not end when told to: {' '.join(command)}") from error
     except OSError as error:
         raise ExportError(f"the exported game can't be started here: {error}") from error
-    output = result.stdout + result.stderr
-    _raise_problems(output, "starting the exported game")
-    if result.returncode != 0 and "no trainer listens" not in output:
-        raise ExportError(f"the exported game ends with {result.returncode}:\n{_tail(output)}")
+    raise_problems(answer.output, "starting the exported game")
+    if answer.exit_code != 0 and _NO_TRAINER not in answer.output:
+        raise ExportError(f"the exported game ends with {answer.exit_code}:\n{answer.last_lines()}")
+
+
+def _move(folder: Path, output: Path) -> None:
+    """Moves all parts to where they belong; the program last, so that it is never there without them."""
+    for file in sorted(folder.iterdir(), key=lambda f: f.name == output.name):
+        target = output.parent / file.name
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)  # an older macOS bundle, or folder of libraries
+        os.replace(file, target)
+
+
+def _stays_here(engine: Godot) -> bool:
+    folder = godot.cache_folder() / "godot"
+    return debian.is_complete(folder) and engine.path == debian.program(folder)
 
 
 def bundled_project() -> Path:
@@ -197,32 +173,60 @@ def bundled_project() -> Path:
 
 
 def bundled_games() -> tuple[str, ...]:
-    """Names of the games that come with this package."""
-    folder = bundled_project() / "games"
-    return tuple(sorted(p.name for p in folder.iterdir() if p.name in _PRESET_FOR))
+    """Names of the games that come with this package: folders that an export preset is made for."""
+    project = bundled_project()
+    exported = {feature for preset in presets(project) for feature in preset.features}
+    return tuple(sorted(p.name for p in (project / "games").iterdir() if p.name in exported))
 
 
-def bundled_game(name: str, progress: Progress | None = None) -> Path:
+def bundled_game(name: str, progress: Progress | None = None, engine: Godot | None = None) -> Path:
     """A bundled game's program, exported into the cache when it is first used.
+
+    Args:
+        name: One of :func:`bundled_games`.
+        progress: Told what is being done.
+        engine: The Godot to export with; found or installed if ``None``.
 
     Raises:
         UsageError: There is no such game.
+        ExportError: It can't be exported.
     """
     if name not in bundled_games():
         raise UsageError(f"env: expected one of {', '.join(bundled_games())}, found {name!r}")
-    engine = godot.find_godot(progress=progress)
-    source = bundled_project()
-    digest = hashlib.sha256(engine.version.encode())
-    for file in _files(source):
-        digest.update(file.relative_to(source).as_posix().encode() + file.read_bytes())
-    folder = godot.cache_folder() / "games" / f"{name}-{digest.hexdigest()[:16]}"
-    game = folder / f"{_PRESET_FOR[name]}{godot.suffix()}"
+    engine = engine or godot.find_godot(progress=progress)
+    preset = next(p for p in presets(bundled_project()) if name in p.features)
+    folder = godot.cache_folder() / "games" / f"{name}-{_digest(bundled_project(), engine)}"
+    game = folder / f"{preset.name}{godot.suffix()}"
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(folder.parent / f"{name}.lock"):
-        if not game.exists():
-            # From a copy: an installed package may be read-only, and several users may share it.
-            with tempfile.TemporaryDirectory(prefix="gdrl-project-") as work:
-                copy = Path(work) / "project"
-                shutil.copytree(source, copy, ignore=shutil.ignore_patterns(".godot"))
-                export_game(copy, game, _PRESET_FOR[name], engine, progress)
+    try:
+        with filelock.FileLock(folder.parent / f"{name}.lock", timeout=_LOCK_LIMIT_S):
+            if not game.exists():
+                _export_copy(preset, game, engine, progress)
+    except filelock.Timeout as error:
+        raise ExportError(f"another program has been exporting {name} for {_LOCK_LIMIT_S} s") from error
     return game
+
+
+def _digest(project: Path, engine: Godot) -> str:
+    """Stands for the engine (an export may need its libraries) and all that goes into an export."""
+    digest = hashlib.sha256(f"{engine.path} {engine.version}\n".encode())
+    for file in source_files(project):
+        name = file.relative_to(project).as_posix()
+        if not name.startswith("tests/"):  # as in the presets
+            digest.update(f"{name}\n".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _export_copy(preset: Preset, game: Path, engine: Godot, progress: Progress | None) -> None:
+    """Exports from a copy: an installed package may be read-only, and several users may share it."""
+    with tempfile.TemporaryDirectory(prefix="gdrl-project-") as work:
+        copy = Path(work) / "project"
+        shutil.copytree(bundled_project(), copy, ignore=shutil.ignore_patterns(".godot"))
+        copy.chmod(0o755)
+        try:
+            export_game(copy, game, preset.name, engine, progress)
+        except GodotNotFoundError:
+            if engine.source != "PATH":
+                raise
+            # Whoever has only the editor gets our own engine with its templates for our own game.
+            export_game(copy, game, preset.name, godot.private_copy(progress=progress), progress)

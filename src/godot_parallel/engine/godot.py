@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import filelock
 import platformdirs
 
 from godot_parallel.engine import debian, release
+from godot_parallel.engine.command import run
 from godot_parallel.errors import GodotNotFoundError
 
 logger = logging.getLogger(__name__)
@@ -23,6 +25,9 @@ logger = logging.getLogger(__name__)
 MINIMUM = (4, 4)
 VARIABLE = "GODOT"
 CACHE_VARIABLE = "GODOT_PARALLEL_CACHE"
+PRIVATE = "private copy"
+_VERSION_LIMIT_S = 60
+_LOCK_LIMIT_S = 3600
 Progress = Callable[[str], None]
 
 
@@ -33,7 +38,7 @@ class Godot:
     Attributes:
         path: The program.
         version: What it answers to ``--version``.
-        source: Where it was found, in words.
+        source: Where it was found: ``$GODOT``, ``PATH`` or ``private copy``.
     """
 
     path: Path
@@ -44,7 +49,9 @@ class Godot:
 def cache_folder() -> Path:
     """Where engines and exported bundled games are kept; ``$GODOT_PARALLEL_CACHE`` moves it."""
     own = os.environ.get(CACHE_VARIABLE)
-    return Path(own) if own else platformdirs.user_cache_path("godot-parallel", appauthor=False)
+    if own:
+        return Path(own).expanduser().absolute()
+    return platformdirs.user_cache_path("godot-parallel", appauthor=False)
 
 
 def find_godot(install: bool = True, progress: Progress | None = None) -> Godot:
@@ -58,52 +65,99 @@ def find_godot(install: bool = True, progress: Progress | None = None) -> Godot:
         GodotNotFoundError: None was found or could be installed, or ``$GODOT`` names no usable one.
     """
     if chosen := os.environ.get(VARIABLE):
-        return _check(Path(chosen), f"${VARIABLE}")
+        return _check(_named(chosen), f"${VARIABLE}")
     tried = [f"${VARIABLE} is not set"]
     for name in ("godot", "godot4"):
         if (found := shutil.which(name)) is None:
             tried.append(f"no '{name}' in PATH")
             continue
         try:
-            return _check(Path(found), "PATH")
+            return _check(Path(found).absolute(), "PATH")
         except GodotNotFoundError as error:
             tried.append(str(error))
-    private = cache_folder() / "godot"
-    if debian.is_complete(private) or release.is_complete(private):
-        return _check(_program(private), "private copy")
-    tried.append(f"no private copy in {private}")
+    return private_copy(install, progress, tried)
+
+
+def private_copy(
+    install: bool = True, progress: Progress | None = None, tried: list[str] | None = None
+) -> Godot:
+    """Our own engine, which has its export templates; one that is missing or broken is made anew.
+
+    Raises:
+        GodotNotFoundError: There is none, and none could be installed; lists what was ``tried`` before too.
+    """
+    tried = [] if tried is None else tried
+    folder = cache_folder() / "godot"
+    if found := _installed(folder, tried):
+        return found
     if not install:
         raise _not_found(tried)
-    return _install(private, tried, progress or logger.info)
+    with _only_one(folder, progress or logger.info):
+        # Somebody else may have installed it while we waited.
+        return _installed(folder, []) or _install(folder, tried, progress or logger.info)
 
 
-def _install(private: Path, tried: list[str], progress: Progress) -> Godot:
-    private.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(private.parent / "godot.lock"):
-        if not (debian.is_complete(private) or release.is_complete(private)):
-            shutil.rmtree(private, ignore_errors=True)
-            _install_somehow(private, tried, progress)
-        return _check(_program(private), "private copy")
+def _installed(folder: Path, tried: list[str]) -> Godot | None:
+    if not (debian.is_complete(folder) or release.is_complete(folder)):
+        tried.append(f"no private copy in {folder}")
+        return None
+    try:
+        return _check(_program(folder), PRIVATE)
+    except GodotNotFoundError as error:
+        if isinstance(error.__cause__, subprocess.TimeoutExpired):
+            raise  # a busy machine is no reason to take away what others may be running
+        tried.append(str(error))
+        return None
 
 
-def _install_somehow(private: Path, tried: list[str], progress: Progress) -> None:
-    ways = [(debian.is_possible(), "Debian's packages", debian.install)]
-    ways.append((True, "the official release", release.install))
-    for possible, name, install in ways:
+def _install(folder: Path, tried: list[str], progress: Progress) -> Godot:
+    for possible, name, way in (
+        (debian.is_possible(), "Debian's packages", debian.install),
+        (True, "the official release", release.install),
+    ):
         if not possible:
             tried.append(f"{name}: not on this system")
             continue
+        shutil.rmtree(folder, ignore_errors=True)
         try:
-            install(private, progress)
-            return
-        except (GodotNotFoundError, OSError, subprocess.SubprocessError) as error:
-            shutil.rmtree(private, ignore_errors=True)
+            way(folder, progress)
+            return _check(_program(folder), PRIVATE)
+        except (GodotNotFoundError, OSError) as error:
             tried.append(f"{name}: {error}")
+    shutil.rmtree(folder, ignore_errors=True)
     raise _not_found(tried)
 
 
-def _program(private: Path) -> Path:
-    return debian.program(private) if debian.is_complete(private) else release.program(private)
+@contextlib.contextmanager
+def _only_one(folder: Path, progress: Progress) -> Iterator[None]:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = filelock.FileLock(folder.parent / f"{folder.name}.lock")
+        try:
+            lock.acquire(timeout=0.1)
+        except filelock.Timeout:
+            progress("waiting for another installation of Godot to end")
+            lock.acquire(timeout=_LOCK_LIMIT_S)
+    except (OSError, filelock.Timeout) as error:
+        raise GodotNotFoundError(
+            f"Godot can't be installed into {folder}: {error}. ${CACHE_VARIABLE} names another place."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _named(chosen: str) -> Path:
+    """What a person means by a program's name: a path, or something in PATH."""
+    path = Path(chosen).expanduser()
+    if path.name == chosen and (found := shutil.which(chosen)):
+        path = Path(found)
+    return path.absolute()
+
+
+def _program(folder: Path) -> Path:
+    return debian.program(folder) if debian.is_complete(folder) else release.program(folder)
 
 
 def _not_found(tried: list[str]) -> GodotNotFoundError:
@@ -117,17 +171,15 @@ def _not_found(tried: list[str]) -> GodotNotFoundError:
 def _check(path: Path, source: str) -> Godot:
     """Asks a program for its version."""
     try:
-        answer = subprocess.run(
-            [path, "--headless", "--version"], capture_output=True, text=True, timeout=30, check=False
-        )
+        answer = run([path, "--headless", "--version"], _VERSION_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise GodotNotFoundError(f"{path} ({source}) does not run: {error}") from error
     lines = answer.stdout.strip().splitlines() or [""]
     match = re.match(r"(\d+)\.(\d+)", lines[-1])
-    if answer.returncode != 0 or match is None:
+    if answer.exit_code != 0 or match is None:
         raise GodotNotFoundError(
-            f"{path} ({source}) is no Godot: --version gave exit code {answer.returncode} and "
-            f"{(answer.stdout + answer.stderr).strip()[-200:]!r}"
+            f"{path} ({source}) is no Godot: --version gave exit code {answer.exit_code} and "
+            f"{answer.output.strip()[-200:]!r}"
         )
     if (int(match[1]), int(match[2])) < MINIMUM:
         raise GodotNotFoundError(f"{path} ({source}) is Godot {lines[-1]}; 4.4 or later is needed")

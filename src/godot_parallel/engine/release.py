@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import platform
+import shutil
 import sys
-import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable
@@ -21,6 +22,7 @@ _BASE = "https://github.com/godotengine/godot/releases/download"
 _MARKER = "complete-release"
 _TIMEOUT_S = 60.0
 _CHUNK = 1 << 20
+_TEMPLATES = {"linux": "linux_", "win32": "windows_", "darwin": "macos"}
 
 
 def asset_name(system: str = sys.platform, machine: str | None = None) -> str:
@@ -63,8 +65,11 @@ def install(folder: Path, progress: Progress) -> None:
         progress(f"downloading {name}")
         _download(name, folder / name, sums.get(name))
     progress("unpacking")
-    main = _unpack_editor(folder, editor)
-    _unpack_templates(folder, templates, main)
+    try:
+        main = _unpack_editor(folder, editor)
+        _unpack_templates(folder, templates, main)
+    except (zipfile.BadZipFile, StopIteration) as error:
+        raise GodotNotFoundError(f"the release holds something unexpected: {error}") from error
     (folder / _MARKER).write_text(str(main.relative_to(folder)))
 
 
@@ -76,8 +81,8 @@ def _checksums() -> dict[str, str]:
     """Checksums by file name, from the release's own list."""
     try:
         with urllib.request.urlopen(_address("SHA512-SUMS.txt"), timeout=_TIMEOUT_S) as answer:
-            lines = answer.read(1 << 20).decode().splitlines()
-    except (OSError, urllib.error.URLError) as error:
+            lines = answer.read(_CHUNK).decode(errors="replace").splitlines()
+    except (OSError, http.client.HTTPException) as error:
         raise GodotNotFoundError(f"the list of checksums can't be downloaded: {error}") from error
     return {line.split()[-1].lstrip("*"): line.split()[0] for line in lines if len(line.split()) == 2}
 
@@ -91,7 +96,7 @@ def _download(name: str, target: Path, expected: str | None) -> None:
             while chunk := answer.read(_CHUNK):
                 digest.update(chunk)
                 file.write(chunk)
-    except (OSError, urllib.error.URLError) as error:
+    except (OSError, http.client.HTTPException) as error:
         raise GodotNotFoundError(f"{name} can't be downloaded: {error}") from error
     if digest.hexdigest() != expected:
         target.unlink()
@@ -110,13 +115,18 @@ def _unpack_editor(folder: Path, name: str) -> Path:
 
 
 def _unpack_templates(folder: Path, name: str, main: Path) -> None:
-    (main.parent / "._sc_").touch()  # self-contained mode: its data lies beside it
-    target = main.parent / "editor_data" / "export_templates" / VERSION.replace("-", ".")
+    """Puts this system's templates where the editor looks for them; all of them would be 3 GB."""
+    # Self-contained mode: the editor's data lies beside it; on macOS beside its bundle, which is sealed.
+    beside = main.parents[3] if sys.platform == "darwin" else main.parent
+    (beside / "._sc_").touch()
+    target = beside / "editor_data" / "export_templates" / VERSION.replace("-", ".")
     target.mkdir(parents=True, exist_ok=True)
+    wanted = (_TEMPLATES[sys.platform], "version.txt")
     with zipfile.ZipFile(folder / name) as archive:
-        for member in archive.infolist():
-            if not member.is_dir():
-                file = target / Path(member.filename).name
-                file.write_bytes(archive.read(member))
+        for member in archive.namelist():
+            file = target / Path(member).name
+            if file.name.startswith(wanted):
+                with archive.open(member) as packed, file.open("wb") as unpacked:
+                    shutil.copyfileobj(packed, unpacked)
                 file.chmod(0o755)
     (folder / name).unlink()
