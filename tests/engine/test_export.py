@@ -186,15 +186,14 @@ def test_whoever_has_only_the_editor_gets_our_engine_for_our_game(tmp_path, monk
     monkeypatch.setenv("GODOT_PARALLEL_CACHE", str(tmp_path))
     used = []
 
-    def without_templates(project, output, preset, engine, progress=None):
+    def without_templates(project, output, preset, engine, say):
         used.append(engine.source)
         if engine.source != "private copy":
             raise GodotNotFoundError("no export template")
         output.parent.mkdir(parents=True)
         output.touch()
-        return output
 
-    monkeypatch.setattr(export, "export_game", without_templates)
+    monkeypatch.setattr(export, "_make", without_templates)
     ours = godot.Godot(Path("/ours"), "4.6", "private copy")
     monkeypatch.setattr(godot, "private_copy", lambda **own: ours)
     game = bundled_game("ball_chase", engine=godot.Godot(Path("/usr/bin/godot"), "4.5", "PATH"))

@@ -69,7 +69,8 @@ def install(folder: Path, progress: Progress) -> None:
 
 
 def _install_suite(folder: Path, mirror: Mirror, suite: str, progress: Progress) -> None:
-    state = folder / "apt"
+    # A name of its own: an APT whose parent was killed may still be at work in the folder.
+    state = folder / f"apt-{os.getpid()}"
     options = _apt_state(state, mirror, suite)
     progress(f"reading Debian's package list ({suite})")
     _run(["apt-get", *options, "update", "-q"])
@@ -81,7 +82,8 @@ def _install_suite(folder: Path, mirror: Mirror, suite: str, progress: Progress)
     progress(f"unpacking {len(archives)} packages")
     for archive in archives:
         _run(["dpkg", "-x", str(archive), str(folder)])
-    shutil.rmtree(state)
+    for left in folder.glob("apt-*"):
+        shutil.rmtree(left, ignore_errors=True)
     _patch(folder)
     _place_templates(folder)
     (folder / _MARKER).write_text(suite + "\n")

@@ -74,25 +74,29 @@ def export_game(
     chosen = choose_preset(project, preset)
     output = output.expanduser().absolute()
     _check_output(output)
-    say(f"importing {project}")
-    import_project(project, engine)
-    say(f"exporting preset {chosen.name!r}")
-    with locked(project), _folder_beside(output) as folder:
-        made = folder / output.name
-        _export(project, chosen, engine, made)
-        if chosen.runs_here:
-            say("checking that the game starts")
-            _check_start(made)
-        else:
-            say(f"not started: it is made for {chosen.platform}")
-        _move(folder, output)
+    _make(project, output, chosen, engine, say)
     if _stays_here(engine):
         say(f"{output.name} runs on this machine only: it uses the libraries in {engine.path.parents[2]}")
     return output
 
 
+def _make(project: Path, output: Path, preset: Preset, engine: Godot, say: Progress) -> None:
+    say(f"importing {project}")
+    import_project(project, engine)
+    say(f"exporting preset {preset.name!r}")
+    with locked(project), _folder_beside(output) as folder:
+        made = folder / output.name
+        _export(project, preset, engine, made)
+        if preset.runs_here:
+            say("checking that the game starts")
+            _check_start(made)
+        else:
+            say(f"not started: it is made for {preset.platform}")
+        _move(folder, output)
+
+
 def _check_output(output: Path) -> None:
-    if output.is_dir() and output.suffix != ".app":
+    if os.path.isdir(output) and output.suffix != ".app":
         raise UsageError(f"output: {output} is a folder; expected the name of a program in it")
     if output.suffix == ".pck":
         raise UsageError(f"output: expected the name of a program like game{godot.suffix()}, found {output}")
@@ -223,10 +227,11 @@ def _export_copy(preset: Preset, game: Path, engine: Godot, progress: Progress |
         copy = Path(work) / "project"
         shutil.copytree(bundled_project(), copy, ignore=shutil.ignore_patterns(".godot"))
         copy.chmod(0o755)
+        say = progress or logger.info
         try:
-            export_game(copy, game, preset.name, engine, progress)
+            _make(copy, game, preset, engine, say)
         except GodotNotFoundError:
             if engine.source != "PATH":
                 raise
             # Whoever has only the editor gets our own engine with its templates for our own game.
-            export_game(copy, game, preset.name, godot.private_copy(progress=progress), progress)
+            _make(copy, game, preset, godot.private_copy(progress=progress), say)
