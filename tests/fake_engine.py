@@ -116,6 +116,8 @@ class Game:
             obs[2] = float("nan")
         if FAULT == "inf_reward" and self.total >= AT:
             rewards[-1] = float("inf")
+        if FAULT == "nan_final":
+            final = {i: [values[0], float("nan"), *values[2:]] for i, values in final.items()}
         infos = {str(i): {"is_success": self.episodes[i] % 2 == 1, "length": LENGTH} for i in final}
         info = json.dumps(infos).encode() if infos else b""
         ticks = self.repeat if self.total else 0
@@ -159,7 +161,13 @@ class Game:
         self.wire.read()
         self.wire.read()
         if FAULT == "refuse":
-            self.wire.write_json({"type": "error", "message": "the scene has no agents to train"})
+            self.wire.write_json(
+                {
+                    "type": "error",
+                    "message": "the scene has no agents to train",
+                    "token": os.environ["GODOT_PARALLEL_TOKEN"],
+                }
+            )
             os._exit(1)
         self.wire.write_json(self.env_info())
         while True:

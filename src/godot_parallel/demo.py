@@ -135,8 +135,8 @@ def verdict(what: str, measured: Sequence[Throughput]) -> str:
     if not gain:
         return (
             f"{what}: 8 >= 4 > 1 does not hold ({rates}): one game and its trainer keep the "
-            f"{os.cpu_count()} cores of this machine busy, and more only compete. That is the hardware's limit, not "
-            "a broken set-up. Training still gains from them, since the policy acts for all at once (docs/speed.md)"
+            f"{os.cpu_count()} cores of this machine busy, and more only compete: that is the hardware's "
+            "limit. Training still gains, since the policy acts for all at once (docs/speed.md)"
         )
     if eight.steps_per_s - four.steps_per_s > slack:
         return f"{what}: 8 >= 4 > 1 holds ({rates})"

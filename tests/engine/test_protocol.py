@@ -138,12 +138,19 @@ def test_rows_that_do_not_exist_are_refused():
         LAYOUT.parse_tail(header, tail)
 
 
+INFO_ACTION = {"move": {"size": 2, "action_type": "continuous"}}
 INFO = {
     "type": "env_info",
     "n_agents": 2,
     "observation_space": [{"obs": {"size": [4], "space": "box"}}] * 2,
     "action_space": [{"move": {"size": 2, "action_type": "continuous"}}] * 2,
 }
+
+
+def test_infinity_as_godot_writes_it_is_a_number():
+    assert protocol.decode_json(b'{"obs": [1e99999, -1e99999, null]}') == {
+        "obs": [float("inf"), float("-inf"), None]
+    }
 
 
 def test_old_games_send_one_space_for_all():
@@ -167,6 +174,29 @@ def test_old_games_send_one_space_for_all():
         {"observation_space": [{str(i): {"size": [1], "space": "box"} for i in range(300)}] * 2},
         {"action_space": [{"move": {"size": 2, "action_type": "fly"}}] * 2},
         {"action_space": [{"move": {"size": 0, "action_type": "discrete"}}] * 2},
+        {"observation_space": [{"obs": {"size": [4], "space": "box", "low": None}}] * 2},
+        {"observation_space": [{"obs": {"size": [4], "space": "box", "low": 1, "high": 0}}] * 2},
+        {
+            "n_agents": 65536,
+            "observation_space": {"obs": {"size": [2**24], "space": "box"}},
+            "action_space": INFO_ACTION,
+        },
+        {"agent_policy_names": ["a"]},
+        {"agent_policy_names": True},
+        *[
+            {"godot_parallel": {"protocol": 1} | own}
+            for own in (
+                {"instances": -1},
+                {"instances": 10**9},
+                {"instances": "many"},
+                {"ticks_per_second": 0},
+                {"ticks_per_second": None},
+                {"action_repeat": -1},
+                {"notes": None},
+                {"agents": [1, 2]},
+                {"agents": [{"instance": 7}] * 2},
+            )
+        ],
     ],
 )
 def test_malformed_descriptions_are_refused(wrong):

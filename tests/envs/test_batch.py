@@ -1,6 +1,7 @@
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -22,6 +23,12 @@ from godot_parallel.errors import (
     UsageError,
 )
 
+STRANGE_MESSAGES = [
+    b'{"type": "error", "message": "go away"}',
+    b'{"type": "env_info", "godot_parallel": {"protocol": 9, "token": "guess"}}',
+    b'{"type": "env_info", "n_agents": 1, "observation_space": {"obs": {"size": [4], "space": "box"}}, '
+    b'"action_space": {"move": {"size": 2, "action_type": "continuous"}}}',
+]
 MOVE = {"move": np.zeros((6, 2), np.float32)}
 
 
@@ -185,6 +192,9 @@ def test_numbers_that_are_not_finite_are_named(settings, fault, words):
         {"speedup": 0.0},
         {"speedup": float("nan")},
         {"isolation": "moon"},
+        {"step_timeout": float("nan")},
+        {"start_timeout": 0.0},
+        {"editor_port": 70000},
     ],
 )
 def test_impossible_settings_are_refused_before_anything_starts(settings, wrong):
@@ -209,7 +219,11 @@ def test_strangers_on_the_port_do_not_disturb(settings):
                     address = ("127.0.0.1", int(port[0].removeprefix("--port=")))
                     strangers.extend(socket.create_connection(address) for _ in range(3))
                     strangers[0].sendall(b"GET / HTTP/1.1\r\n\r\n")  # a port scanner
-                    strangers[1].close()  # one that goes at once; the third stays, and says nothing
+                    strangers[1].close()  # one that goes at once
+                    strangers[2].sendall(b"\x10")  # one that says a byte and no more
+                    for message in STRANGE_MESSAGES:
+                        strangers.append(socket.create_connection(address))
+                        strangers[-1].sendall(struct.pack("<I", len(message)) + message)
                     return
             time.sleep(0.05)
 
@@ -218,9 +232,81 @@ def test_strangers_on_the_port_do_not_disturb(settings):
     with Batch(made) as batch:
         assert batch.reset()["obs"].shape == (1, 4)
     thread.join()
-    assert len(strangers) == 3
+    assert len(strangers) == 3 + len(STRANGE_MESSAGES)
     for stranger in strangers:
         stranger.close()
+
+
+def test_requests_and_answers_go_in_pairs(settings):
+    with Batch(settings()) as batch:
+        with pytest.raises(UsageError, match="nothing was asked"):
+            batch.receive()
+        batch.reset()
+        batch.send({"move": np.zeros((1, 2))})
+        with pytest.raises(UsageError, match="not been answered"):
+            batch.reset()
+        assert batch.receive().obs["obs"].tolist() == [[0, 0, 1, 0]]
+        assert batch.reset()["obs"].tolist() == [[0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("actions", "words"),
+    [
+        ({}, r"expected \['move'\], found \[\]"),
+        ({"move": np.zeros((1, 1))}, r"expected the shape \(1, 2\), found \(1, 1\)"),
+        ({"move": np.zeros((2, 2))}, r"found \(2, 2\)"),
+        ({"move": np.array([[0, np.nan]])}, "finite"),
+    ],
+)
+def test_actions_that_do_not_fit_are_refused(settings, actions, words):
+    with Batch(settings()) as batch:
+        batch.reset()
+        with pytest.raises(UsageError, match=words):
+            batch.send(actions)
+
+
+def test_choices_that_do_not_exist_are_refused(settings):
+    with Batch(settings("mixed")) as batch:
+        batch.reset()
+        with pytest.raises(UsageError, match="expected 0 to 2"):
+            batch.send({"z": np.array([[3]]), "a": np.zeros((1, 2))})
+
+
+def test_a_last_observation_that_is_not_finite_is_named(settings):
+    with Batch(settings("nan_final")) as batch:
+        batch.reset()
+        with pytest.raises(EnvironmentDataError, match="last observation 'obs' is nan at index 1"):
+            for _ in range(5):
+                batch.send({"move": np.zeros((1, 2))})
+                batch.receive()
+
+
+def test_whoever_has_ended_is_to_blame(settings):
+    with Batch(settings("hang", step_timeout=20.0, n_parallel=2)) as batch:
+        batch.reset()
+        os.kill(batch.pids[1], signal.SIGKILL)
+        started = time.monotonic()
+        with pytest.raises(EngineDiedError, match=r"game process 1.*SIGKILL"):
+            for _ in range(3):
+                batch.send({"move": np.zeros((2, 2))})
+                batch.receive()
+        assert time.monotonic() - started < 5
+
+
+def test_what_a_game_has_started_ends_with_it(settings):
+    made = settings("silent", start_timeout=0.5)
+    made.env_path.write_text(made.env_path.read_text().replace("exec ", ""))  # the shell stays as the parent
+    with pytest.raises(EngineStartError):
+        Batch(made)
+
+
+def test_many_frozen_games_are_ended_together(settings):
+    batch = Batch(settings(n_parallel=4))
+    for pid in batch.pids:
+        os.kill(pid, signal.SIGSTOP)
+    started = time.monotonic()
+    batch.close(patience=0.2)
+    assert time.monotonic() - started < 6
 
 
 def test_two_batches_never_meet(settings):

@@ -115,7 +115,7 @@ func refuse(message: String) -> bool:
 	if _dialect:
 		_dialect.send_error(message)
 	else:
-		_connection.write_json({"type": "error", "message": message})
+		_connection.write_json({"type": "error", "message": message, "token": _sync.options.token})
 	_sync.get_tree().quit(1)
 	return false
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import select
 import socket
 import sys
@@ -15,6 +16,8 @@ from godot_parallel.errors import EngineDiedError, EngineTimeoutError, ProtocolE
 LOOPBACK = "127.0.0.1"
 _HAS_SCATTER = hasattr(socket.socket, "recvmsg_into") and sys.platform != "win32"
 _HAS_POLL = hasattr(select, "poll")
+_WATCH_S = 1.0
+_READ_BYTES = 65536
 _MAX_SCATTER = 512  # well below IOV_MAX, which is 1024 on Linux
 
 
@@ -29,12 +32,20 @@ class Listener:
             self._socket.bind((LOOPBACK, port))
         except OSError as error:
             self._socket.close()
+            cause = (
+                "is already in use (another training?)"
+                if error.errno == errno.EADDRINUSE
+                else "can't be used"
+            )
             raise UsageError(
-                f"port {port} is already in use (another training?): end it, or choose another with "
-                f"--editor_port: {error.strerror}"
+                f"port {port} {cause}: {error.strerror}. End what uses it, or choose another by --editor_port"
             ) from error
         self._socket.listen(8)
         self.port: int = self._socket.getsockname()[1]
+
+    def fileno(self) -> int:
+        """The socket's file descriptor, for selectors."""
+        return self._socket.fileno()
 
     def accept(self, seconds: float) -> Connection | None:
         """The next connection, or ``None`` when none came within ``seconds``."""
@@ -57,6 +68,7 @@ class Connection:
         timeout: Seconds that a receive may take in all.
         spin_s: Seconds to look for an answer before sleeping on it. Waking up costs tens of microseconds,
             so a core that has nothing else to do had better stay awake.
+        watch: Called about once a second while waiting; may raise.
     """
 
     def __init__(self, peer: socket.socket) -> None:
@@ -65,6 +77,7 @@ class Connection:
         self._socket.setblocking(False)
         self.timeout = 60.0
         self.spin_s = 0.0
+        self.watch: Callable[[], None] = lambda: None
 
     def fileno(self) -> int:
         """The socket's file descriptor, for selectors."""
@@ -144,13 +157,39 @@ class Connection:
 
     def _wait(self, deadline: float, *, for_reading: bool) -> bool:
         """Sleeps until the socket is ready; false when the deadline is over."""
-        seconds = max(0.0, deadline - time.monotonic())
+        while (seconds := deadline - time.monotonic()) > 0:
+            if self._sleep(min(seconds, _WATCH_S), for_reading):
+                return True
+            self.watch()
+        return False
+
+    def _sleep(self, seconds: float, for_reading: bool) -> bool:
         if _HAS_POLL:
             poll = select.poll()
             poll.register(self._socket, select.POLLIN if for_reading else select.POLLOUT)
-            return bool(poll.poll(seconds * 1000))
+            return bool(poll.poll(max(1.0, seconds * 1000)))
         both = ([self._socket], []) if for_reading else ([], [self._socket])
         return any(select.select(*both, [], seconds))
+
+    def read_available(self) -> bytes:
+        """What has come, without waiting; empty if nothing has.
+
+        Raises:
+            EngineDiedError: The peer closed or reset the connection.
+        """
+        try:
+            data = self._socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return b""
+        except OSError as error:
+            raise EngineDiedError(f"reset the connection ({error.strerror or error})") from error
+        if not data:
+            raise EngineDiedError("closed the connection")
+        return data
+
+    def peer_port(self) -> int:
+        """The port at the other end."""
+        return int(self._socket.getpeername()[1])
 
     def receive_bytes(self, count: int) -> bytearray:
         """Exactly ``count`` bytes."""

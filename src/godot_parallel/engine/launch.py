@@ -6,11 +6,13 @@ import dataclasses
 import hmac
 import logging
 import selectors
+import signal
 import tempfile
 import time
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from godot_parallel.engine import protocol
 from godot_parallel.engine.connection import Connection, Listener
@@ -36,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_TICKS_PER_SECOND = 60
 _POLL_S = 0.05
-_ANSWER_S = 10.0
+_TERM_S = 2.0
 _EDITOR_PATIENCE_S = 600.0
 
 
@@ -91,7 +93,10 @@ def end_processes(processes: list[EngineProcess], patience: float) -> None:
     for process in processes:
         process.wait(max(0.0, deadline - time.monotonic()))
     for process in processes:
-        process.close()
+        process.signal_group(signal.SIGTERM)
+    deadline = time.monotonic() + _TERM_S
+    for process in processes:
+        process.close(max(0.0, deadline - time.monotonic()))
 
 
 def _start_all(settings: EngineSettings, command: list[str], rate: int) -> list[Game]:
@@ -141,7 +146,7 @@ class _Greeting:
 
     def run(self) -> Game:
         deadline = time.monotonic() + self.settings.start_timeout
-        self.selector.register(self.listener._socket, selectors.EVENT_READ)
+        self.selector.register(self.listener, selectors.EVENT_READ)
         try:
             while time.monotonic() < deadline:
                 ended = self.process is not None and self.process.exit_code() is not None
@@ -153,8 +158,8 @@ class _Greeting:
                     raise self._failure("ended before it was connected")
         finally:
             for key in list(self.selector.get_map().values()):
-                if isinstance(key.data, Connection):
-                    key.data.close()
+                if isinstance(key.data, _Caller):
+                    key.data.connection.close()
             self.selector.close()
         raise self._failure(f"did not connect and answer within {self.settings.start_timeout:g} s")
 
@@ -162,23 +167,28 @@ class _Greeting:
         what += self.dropped
         return self.process.start_error(what) if self.process else EngineTimeoutError(what)
 
-    def _handle(self, connection: Connection | None) -> Game | None:
-        if connection is None:
+    def _handle(self, caller: _Caller | None) -> Game | None:
+        if caller is None:
             self._accept()
             return None
-        self.selector.unregister(connection)
         try:
-            return self._greet(connection)
-        except (ProtocolVersionError, EngineDiedError, EngineTimeoutError, ProtocolError) as error:
-            connection.close()
+            message = caller.read()
+            return self._greet(caller.connection, message) if message is not None else None
+        except _StrangerError as error:
+            self._drop(caller, error)
+        except (EngineDiedError, ProtocolError) as error:
             if isinstance(error, ProtocolVersionError):
                 raise
-            logger.warning("a connection to port %d was dropped: %s", self.listener.port, error)
-            self.dropped = f"; a connection was dropped: {error}"
-            return None
+            self._drop(caller, error)
         except GodotParallelError as error:
-            connection.close()
             raise type(error)(self.process.describe(str(error)) if self.process else str(error)) from error
+        return None
+
+    def _drop(self, caller: _Caller, why: Exception) -> None:
+        logger.warning("a connection to port %d was dropped: %s", self.listener.port, why)
+        self.dropped = f"; a connection was dropped: {why}"
+        self.selector.unregister(caller.connection)
+        caller.connection.close()
 
     def _accept(self) -> None:
         connection = self.listener.accept(0.0)
@@ -188,19 +198,58 @@ class _Greeting:
             connection.send(protocol.encode_hello())
         except EngineError:
             return
-        self.selector.register(connection, selectors.EVENT_READ, connection)
+        self.selector.register(connection, selectors.EVENT_READ, _Caller(connection))
 
-    def _greet(self, connection: Connection) -> Game:
-        connection.timeout = _ANSWER_S
-        message = connection.receive_json()
+    def _greet(self, connection: Connection, message: dict[str, Any]) -> Game:
+        if self.process:
+            _check_caller(message, connection, self.process)
         protocol.check_env_info(message)
         spec = EnvSpec.from_env_info(message)
-        if self.process and spec.native and not hmac.compare_digest(spec.token, self.process.token):
-            raise ProtocolError("it shows a wrong token, so it is not the game that was started here")
+        self.selector.unregister(connection)
         connection.timeout = self.settings.step_timeout
         connection.spin_s = spin_s(self.settings)
         link: Link = (NativeLink if spec.native else JsonLink)(spec, connection)
         return Game(link, self.process)
+
+
+class _StrangerError(Exception):
+    """Somebody on the port who is not the game that was started."""
+
+
+class _Caller:
+    """Somebody who has connected and not said all yet. Nobody can hold the others up by being slow."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._data = bytearray()
+
+    def read(self) -> dict[str, Any] | None:
+        """Takes what has come; the message when it is whole."""
+        self._data += self.connection.read_available()
+        if len(self._data) < protocol.PREFIX.size:
+            return None
+        (length,) = protocol.PREFIX.unpack_from(self._data)
+        if length > protocol.MAX_JSON_BYTES:
+            raise ProtocolError(f"a message of {length} bytes was announced; limit {protocol.MAX_JSON_BYTES}")
+        end = protocol.PREFIX.size + length
+        return (
+            protocol.decode_json(self._data[protocol.PREFIX.size : end]) if len(self._data) >= end else None
+        )
+
+
+def _check_caller(message: dict[str, Any], connection: Connection, process: EngineProcess) -> None:
+    """Checks that a caller is the game that we started: by its token, or by its socket if it has none.
+
+    Raises:
+        _StrangerError: It is not.
+    """
+    own = message.get("godot_parallel")
+    token = own.get("token") if isinstance(own, dict) else message.get("token")
+    if token is not None:
+        if not hmac.compare_digest(str(token).encode(), process.token.encode()):
+            raise _StrangerError("it shows a wrong token, so it is not the game that was started here")
+    elif not process.owns_port(connection.peer_port()):
+        raise _StrangerError("it shows no token and is not the game that was started here")
 
 
 def _wait_for_editor(settings: EngineSettings) -> Game:

@@ -167,14 +167,19 @@ class NativeLink:
         have = b"".join(self._buffers)[:got]
         rest = self.connection.receive_bytes(max(0, 4 + min(length, 65536) - got))
         text = (have + rest)[8 : 4 + length]
-        raise EnvironmentDataError(f"the game can't go on: {text.decode(errors='replace')}")
+        raise EnvironmentDataError(f"the game can't go on: {text.decode(errors='replace').strip()}")
 
     def call(self, op: str, name: str, args: list[Any], agents: list[int]) -> list[Any]:
         """Sends CALL and waits for RETURNS."""
         self.connection.send(protocol.encode_call(op, name, args, agents))
         message = self.connection.receive_message()
-        if protocol.PREFIX.unpack_from(message)[0] != Kind.RETURNS:
-            raise ProtocolError("expected the answer to a call, found another frame")
+        kind = protocol.PREFIX.unpack_from(message)[0] if len(message) >= 4 else 0
+        if kind == Kind.ERROR:
+            raise EnvironmentDataError(
+                f"the game can't go on: {message[4:].decode(errors='replace').strip()}"
+            )
+        if kind != Kind.RETURNS:
+            raise ProtocolError(f"expected the answer to a call ({Kind.RETURNS}), found kind {kind}")
         return _returns(protocol.decode_json(memoryview(message)[4:]), len(agents))
 
     def say_goodbye(self) -> None:
@@ -218,15 +223,15 @@ class JsonLink:
         if message.get("type") != expected:
             raise ProtocolError(f"expected a message of type {expected!r}, found {message.get('type')!r}")
         self._fill_obs(rows, _per_agent(message, "obs", self.spec.n_agents))
-        infos = message.get("info") or []
+        infos = _per_agent(message, "info", self.spec.n_agents) if message.get("info") else []
         tail = NO_TAIL
         if self._is_reset:
             rows.reward[:], rows.terminated[:] = 0, 0
         else:
-            rows.reward[:] = _per_agent(message, "reward", self.spec.n_agents)
+            rows.reward[:] = _numbers(_per_agent(message, "reward", self.spec.n_agents))
             rows.terminated[:] = np.asarray(_per_agent(message, "done", self.spec.n_agents), bool)
             ended = np.flatnonzero(rows.terminated)
-            told = {i: dict(info) for i, info in enumerate(infos) if info}
+            told = {i: info for i, info in enumerate(infos) if isinstance(info, dict) and info}
             tail = Tail(ended, [block[ended].copy() for block in rows.obs], told)
             times.ticks += self.spec.action_repeat or 0
         rows.truncated[:] = 0
@@ -259,8 +264,21 @@ class JsonLink:
 
 def _decode(key: ObsKey, value: Any) -> Any:
     if isinstance(value, str):
-        return np.frombuffer(bytes.fromhex(value), np.uint8)
-    return [value] if key.discrete_n is not None else np.asarray(value, np.float32).reshape(-1)
+        image = np.frombuffer(bytes.fromhex(value), np.uint8)
+        if len(image) != key.size:
+            raise ValueError(f"found {len(image)}")
+        return image
+    numbers = np.asarray(value, np.float32).reshape(-1)
+    if len(numbers) != key.size:
+        raise ValueError(f"found {len(numbers)}")
+    return numbers
+
+
+def _numbers(values: list[Any]) -> Array:
+    try:
+        return np.asarray(values, np.float32)
+    except (ValueError, TypeError) as error:
+        raise ProtocolError(f"expected numbers, found {values!r:.200}") from error
 
 
 def _per_agent(message: Mapping[str, Any], name: str, n: int) -> list[Any]:

@@ -15,6 +15,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from godot_parallel.errors import (
     EngineDiedError,
     EngineError,
@@ -28,7 +30,9 @@ logger = logging.getLogger(__name__)
 TOKEN_VARIABLE = "GODOT_PARALLEL_TOKEN"
 LOG_LINES = 20
 SPIN_S = 0.001
+LOG_TAIL_BYTES = 16384
 _PR_SET_PDEATHSIG = 1
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has no SIGKILL
 _LIKELY_CAUSES = (
     "likely causes: the scene has no Sync node; Sync's control mode is HUMAN; a script does not parse; "
     "the main scene is not the training scene"
@@ -73,6 +77,11 @@ class EngineSettings:
             value = getattr(self, name)
             if value is not None:
                 _at_least_one(name, value)
+        for name in ("start_timeout", "step_timeout"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise UsageError(f"{name}: expected seconds above 0, found {getattr(self, name)}")
+        if not 0 < self.editor_port < 65536:
+            raise UsageError(f"editor_port: expected 1 to 65535, found {self.editor_port}")
         if self.isolation not in (None, "world", "grid"):
             raise UsageError(f"isolation: expected world or grid, found {self.isolation!r}")
         if not (math.isfinite(self.speedup) and self.speedup > 0):
@@ -179,6 +188,7 @@ class EngineProcess:
         self.command = command
         self.log_path = log_path
         self.token = secrets.token_hex(16)
+        self._closed = False
         environment = {**os.environ, TOKEN_VARIABLE: self.token}
         log_path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -200,6 +210,15 @@ class EngineProcess:
         """The process id."""
         return self._process.pid
 
+    def owns_port(self, port: int) -> bool:
+        """Whether this process, or one that it started, has a TCP socket on a local port."""
+        try:
+            root = psutil.Process(self.pid)
+            family = [root, *root.children(recursive=True)]
+            return any(c.laddr.port == port for p in family for c in p.net_connections("tcp") if c.laddr)
+        except psutil.Error:
+            return self.exit_code() is None  # it can't be looked at (another user's, or just gone)
+
     def exit_code(self) -> int | None:
         """The exit code, or ``None`` while it runs; negative: ended by that signal."""
         return self._process.poll()
@@ -207,7 +226,9 @@ class EngineProcess:
     def last_log_lines(self) -> str:
         """The end of what the process printed."""
         with contextlib.suppress(OSError):
-            text = self.log_path.read_bytes()[-16384:].decode(errors="replace")
+            with self.log_path.open("rb") as log:
+                log.seek(max(0, self.log_path.stat().st_size - LOG_TAIL_BYTES))
+                text = log.read(LOG_TAIL_BYTES).decode(errors="replace")
             return "\n".join(f"    {line}" for line in text.splitlines()[-LOG_LINES:])
         return ""
 
@@ -238,11 +259,21 @@ class EngineProcess:
 
     def close(self, patience: float = 2.0) -> None:
         """Ends the process within about ``2 * patience`` seconds; may be called twice."""
-        for end in (self._process.terminate, self._process.kill):
-            if self._process.poll() is None:
-                end()
-                self.wait(patience)
+        if self._closed:
+            return  # its number may belong to another process by now
+        self.signal_group(signal.SIGTERM)
+        self.wait(patience)
+        self.signal_group(_KILL)
         self._process.wait()
+        self._closed = True
+
+    def signal_group(self, number: int) -> None:
+        """Signals the process and all that it started: a game may be a script that starts the game."""
+        if sys.platform == "win32":
+            self._process.terminate()
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
 
     def wait(self, seconds: float) -> bool:
         """Waits for a natural end; whether it came."""

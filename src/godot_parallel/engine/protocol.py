@@ -8,6 +8,7 @@ Versions of the binary protocol:
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -178,12 +179,20 @@ def decode_json(data: bytes | bytearray | memoryview) -> dict[str, Any]:
         ProtocolError: It is none.
     """
     try:
-        message = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
+        message = _loads(data)
+    except ValueError as error:
         raise ProtocolError(f"expected JSON, found {bytes(data[:60])!r}: {error}") from error
     if not isinstance(message, dict):
         raise ProtocolError(f"expected a JSON object, found {message!r:.200}")
     return message
+
+
+def _loads(data: bytes | bytearray | memoryview) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        # Godot writes infinity as 1e99999, which is JSON, and too much for the fast parser.
+        return json.loads(bytes(data))
 
 
 def encode_hello() -> bytes:

@@ -10,6 +10,8 @@ from typing import Literal
 
 import numpy as np
 
+from godot_parallel.errors import UsageError
+
 Purpose = Literal["train", "select", "report"]
 _PURPOSES: tuple[Purpose, ...] = ("train", "select", "report")
 _MASK = (1 << 64) - 1
@@ -21,6 +23,8 @@ def spawn_seed(seed: int, purpose: Purpose) -> int:
 
     Training, choosing the best model, and the report never share a base seed.
     """
+    if seed < 0:
+        raise UsageError(f"seed: expected at least 0, found {seed}")
     sequence = np.random.SeedSequence(seed, spawn_key=(_PURPOSES.index(purpose),))
     return int(sequence.generate_state(1, np.uint64)[0])
 

@@ -16,6 +16,8 @@ from godot_parallel.errors import EnvironmentDataError, ProtocolError
 MAX_AGENTS = 65_536
 MAX_KEYS = 256
 MAX_ELEMENTS = 16 * 1024 * 1024
+MAX_RATE = 100_000
+MAX_STEP_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class ObsKey:
         if "2d" in name:
             return cls(name, shape, np.dtype(np.uint8), 0, 255)
         low, high = float(entry.get("low", -math.inf)), float(entry.get("high", math.inf))
+        if not low < high:
+            raise ProtocolError(f"observation '{name}': expected low below high, found {low} and {high}")
         return cls(name, shape, np.dtype(np.float32), low, high)
 
 
@@ -160,6 +164,13 @@ class EnvSpec:
             ProtocolError: The answer is malformed, or exceeds a limit.
             EnvironmentDataError: Agents disagree in spaces, or there are none.
         """
+        try:
+            return cls._parse(message)
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ProtocolError(f"the answer to env_info is malformed: {error}") from error
+
+    @classmethod
+    def _parse(cls, message: Mapping[str, Any]) -> EnvSpec:
         n = _field(message, "n_agents", "env_info")
         if not isinstance(n, int) or not 0 <= n <= MAX_AGENTS:
             raise ProtocolError(f"n_agents: expected 1 to {MAX_AGENTS}, found {n!r}")
@@ -173,23 +184,37 @@ class EnvSpec:
         obs = _common(message, "observation_space", n, paths)
         actions = _common(message, "action_space", n, paths)
         names = message.get("agent_policy_names") or ["shared_policy"] * n
-        return cls(
+        instances = _bounded("instances", own.get("instances", n), MAX_AGENTS)
+        instance_of = tuple(int(entry.get("instance", i)) for i, entry in enumerate(who))
+        if len(names) != n or not all(0 <= i < instances for i in instance_of):
+            raise ProtocolError(
+                f"expected a policy name and an instance below {instances} for each of {n} agents"
+            )
+        spec = cls(
             n_agents=n,
             obs=tuple(ObsKey.parse(k, v) for k, v in obs.items()),
             actions=tuple(ActionKey.parse(k, v) for k, v in actions.items()),
             policy_names=tuple(str(name) for name in names),
-            instance_of=tuple(int(entry.get("instance", i)) for i, entry in enumerate(who)),
+            instance_of=instance_of,
             agent_paths=paths,
-            instances=int(own.get("instances", n)),
+            instances=instances,
             native=bool(own),
-            ticks_per_second=int(own.get("ticks_per_second", 60)),
-            action_repeat=int(own["action_repeat"]) if "action_repeat" in own else None,
+            ticks_per_second=_bounded("ticks_per_second", own.get("ticks_per_second", 60), MAX_RATE),
+            action_repeat=_bounded("action_repeat", own["action_repeat"], MAX_RATE)
+            if "action_repeat" in own
+            else None,
             isolation=own.get("isolation"),
             engine=str(own.get("engine", "unknown")),
             addon=str(own.get("addon", "none")),
             notes=tuple(str(note) for note in own.get("notes", [])),
             token=str(own.get("token", "")),
         )
+        step_bytes = n * sum(key.size * key.wire_dtype.itemsize for key in spec.obs)
+        if step_bytes > MAX_STEP_BYTES:
+            raise ProtocolError(
+                f"the observations of one step have {step_bytes} bytes; limit {MAX_STEP_BYTES}"
+            )
+        return spec
 
 
 def flatten(key: ObsKey, rows: int) -> npt.NDArray[Any]:
@@ -217,6 +242,13 @@ def _field(entry: Any, name: str, where: str) -> Any:
     if not isinstance(entry, Mapping) or name not in entry:
         raise ProtocolError(f"'{where}': expected an object with the field {name!r}, found {entry!r:.200}")
     return entry[name]
+
+
+def _bounded(name: str, value: Any, limit: int) -> int:
+    number = int(value)
+    if not 1 <= number <= limit:
+        raise ProtocolError(f"{name}: expected 1 to {limit}, found {value!r}")
+    return number
 
 
 def _positive(value: Any, where: str) -> int:

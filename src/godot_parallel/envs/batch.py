@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -18,8 +19,9 @@ from godot_parallel.engine.launch import close_all, launch
 from godot_parallel.engine.link import NO_TAIL, EngineTimes, Rows
 from godot_parallel.engine.process import EngineSettings
 from godot_parallel.engine.protocol import Tail
-from godot_parallel.engine.spaces import EnvSpec, ObsKey
+from godot_parallel.engine.spaces import ActionKey, EnvSpec, ObsKey
 from godot_parallel.errors import (
+    EngineDiedError,
     EngineError,
     EnvironmentDataError,
     GodotParallelError,
@@ -58,7 +60,8 @@ class Batch:
     """Many games as one: ``send`` to all, then ``receive`` from all.
 
     Rows are numbered process by process, instance by instance, agent by agent. Whatever fails, all
-    processes are ended and the batch is closed.
+    processes are ended and the batch is closed. On Linux the games also end with the *thread* that made
+    the batch (PR_SET_PDEATHSIG), so make it in one that lives as long as it is needed.
 
     Args:
         settings: What to run, and how.
@@ -83,6 +86,9 @@ class Batch:
             raise
         self.engine_times = EngineTimes()
         self.steps = 0
+        self._asked = False
+        for game in self._games:
+            game.link.connection.watch = self._watch
         self._base_seed = settings.seed
 
     @property
@@ -159,9 +165,11 @@ class Batch:
         if seed is not None:
             self._base_seed = seed
         numbers = np.zeros(self.n_environments, np.uint32) if episodes is None else np.asarray(episodes)
+        self._expect_nothing("reset")
         for rank, game in enumerate(self._games):
             first, end = self._first[rank], self._first[rank + 1]
             self._try(rank, game.link.request_reset, first, self._base_seed, numbers[first:end])
+        self._asked = True
         return self.receive().obs
 
     def send(self, actions: Mapping[str, Array]) -> None:
@@ -170,11 +178,34 @@ class Batch:
         Args:
             actions: By key: continuous (N, size) in -1..1, discrete (N,) integers.
         """
-        blocks = [np.asarray(actions[key.name]).reshape(self.n_rows, -1) for key in self.spec.actions]
+        blocks = [self._action_block(key, actions) for key in self.spec.actions]
+        self._expect_nothing("send")
         for rank, game in enumerate(self._games):
             rows = self._slices[rank]
             self._try(rank, game.link.request_step, [block[rows] for block in blocks])
         self.steps += 1
+        self._asked = True
+
+    def _action_block(self, key: ActionKey, actions: Mapping[str, Array]) -> Array:
+        if key.name not in actions:
+            raise UsageError(
+                f"actions: expected {[k.name for k in self.spec.actions]}, found {list(actions)}"
+            )
+        block = np.asarray(actions[key.name])
+        if block.size != self.n_rows * key.wire_width or len(block) != self.n_rows:
+            raise UsageError(
+                f"action '{key.name}': expected the shape {(self.n_rows, key.wire_width)}, "
+                f"found {block.shape}"
+            )
+        if not math.isfinite(block.sum()):
+            raise UsageError(f"action '{key.name}': expected finite numbers, found {block}")
+        if key.kind == "discrete" and (block.min() < 0 or block.max() >= key.size):
+            raise UsageError(f"action '{key.name}': expected 0 to {key.size - 1}, found {block}")
+        return block.reshape(self.n_rows, -1)
+
+    def _expect_nothing(self, what: str) -> None:
+        if self._asked:
+            raise UsageError(f"{what}: the last request has not been answered yet; call receive() first")
 
     def receive(self) -> Transition:
         """Waits for all processes' answers.
@@ -184,11 +215,14 @@ class Batch:
             EngineTimeoutError: One did not answer within ``step_timeout``.
             EnvironmentDataError: An observation or reward is not finite.
         """
+        if not self._asked and not self._closed:
+            raise UsageError("receive: nothing was asked; call send() or reset() first")
         tails = [
             self._try(rank, game.link.receive, self._rows[rank], self.engine_times)
             for rank, game in enumerate(self._games)
         ]
-        self._check_finite()
+        self._asked = False
+        self._check_finite(tails)
         return self._transition(tails)
 
     def _transition(self, tails: list[Tail]) -> Transition:
@@ -206,20 +240,26 @@ class Batch:
         obs = {name: block.astype(np.int64) if discrete else block for name, block, discrete in self._shaped}
         return Transition(obs, self._reward, *self._flags, final_rows, final_obs, infos)
 
-    def _check_finite(self) -> None:
+    def _check_finite(self, tails: list[Tail]) -> None:
         for block in self._checked:
             # A sum is a fifth of the work of looking at each number; an overflow only makes us look.
             if not math.isfinite(block.sum()) and not np.isfinite(block).all():
-                self._raise_not_finite(block)
+                names = [
+                    k.name for k, known in zip(self.spec.obs, self._blocks, strict=True) if known is block
+                ]
+                name = f"observation '{names[0]}'" if names else "reward"
+                self._raise_not_finite(name, block, np.arange(self.n_rows))
+        for tail, rows in zip(tails, self._slices, strict=True):
+            for key, block in zip(self.spec.obs, tail.obs, strict=False):
+                if block.dtype != np.uint8 and not np.isfinite(block).all():
+                    self._raise_not_finite(f"last observation '{key.name}'", block, tail.rows + rows.start)
 
-    def _raise_not_finite(self, block: Array) -> NoReturn:
-        names = [key.name for key, known in zip(self.spec.obs, self._blocks, strict=True) if known is block]
-        name = f"observation '{names[0]}'" if names else "reward"
-        row, index = (int(i) for i in np.argwhere(~np.isfinite(block))[0])
-        rank = int(self.rank_of[row])
+    def _raise_not_finite(self, name: str, block: Array, rows: Array) -> NoReturn:
+        i, index = (int(n) for n in np.argwhere(~np.isfinite(block))[0])
+        row = int(rows[i])
         self.close()
         raise EnvironmentDataError(
-            f"{name} is {block[row, index]} at index {index}: game process {rank}, "
+            f"{name} is {block[i, index]} at index {index}: game process {self.rank_of[row]}, "
             f"environment {self.environment_of[row]}, agent {self.spec.agent_paths[row]}, step {self.steps}; "
             "look for a division by zero or an uninitialised value in the game's get_obs() or get_reward()"
         )
@@ -256,26 +296,40 @@ class Batch:
         except GodotParallelError as error:
             self._fail(rank, error)
 
+    def _watch(self) -> None:
+        """Notices a dead process while another is waited for."""
+        for game in self._games:
+            if game.process and game.process.exit_code() is not None:
+                raise EngineDiedError("ended while it was needed")
+
     def _fail(self, rank: int, error: GodotParallelError) -> NoReturn:
-        process = self._games[rank].process
+        # Whoever has ended is to blame, whoever was being waited for.
+        ended = [g.process for g in self._games if g.process and g.process.exit_code() is not None]
+        own = self._games[rank].process
+        process = own if own in ended or not ended or not isinstance(error, EngineError) else ended[0]
         if process is None:
             told: GodotParallelError = error
         elif isinstance(error, EngineError):
-            told = process.error(error)
+            told = process.error(error if process is own else EngineDiedError("ended while it was needed"))
         else:
             told = type(error)(process.describe(str(error)))
-        self.close(patience=0.2)
+        self.close(patience=0.2, keep_logs=True)
         raise told from error
 
-    def close(self, patience: float = 3.0) -> None:
+    def close(self, patience: float = 3.0, *, keep_logs: bool = False) -> None:
         """Ends all processes; may be called twice.
 
         Args:
             patience: Seconds that the games have to end by themselves.
+            keep_logs: Keeps a temporary log folder, for an error that names it.
         """
-        if not self._closed:
-            self._closed = True
-            close_all(self._games, patience)
+        if self._closed:
+            return
+        self._closed = True
+        close_all(self._games, patience)
+        if self.settings.log_dir is None and not keep_logs:
+            for folder in {game.process.log_path.parent for game in self._games if game.process}:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def __enter__(self) -> Batch:
         return self
