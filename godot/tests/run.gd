@@ -1,7 +1,7 @@
 extends SceneTree
 ## Runs every `test_*.gd` beside it: each method `test_*` of each. Prints "N passed, N failed".
 ##
-##     godot --headless --path godot --script res://tests/run.gd
+##     godot --headless --fixed-fps 60 --path godot --script res://tests/run.gd
 ##
 ## A test fails when a check fails, when the engine reports an error, or when it checked nothing.
 

@@ -95,3 +95,43 @@ func test_ball_chase_walls_are_where_they_are_drawn() -> void:
 	equal(BallChase.touches_wall(Vector2(351, 360), 30.0), true, "1 px into the obstacle")
 	equal(BallChase.touches_wall(Vector2(360, 180), 30.0), true, "corner: 28.3 px away")
 	equal(BallChase.touches_wall(Vector2(357, 177), 30.0), false, "corner: 32.5 px away")
+
+
+func test_without_a_trainer_episodes_end_and_begin() -> void:
+	var play: Node = load("res://games/ball_chase/play.tscn").instantiate()
+	add_child(play)
+	var sync: Sync = play.get_node("Sync")
+	var controller: BallChaseController = play.get_node("BallChase/Player/Controller")
+	controller.pilot = "chaser"
+	while sync.ticks_total < 3100:
+		await get_tree().physics_frame
+	equal(sync.instance_count, 1, "instances")
+	# Three time limits of 1000 ticks; a chaser that hits a wall only adds episodes.
+	equal(sync.episodes_finished >= 3, true, "episodes: %d" % sync.episodes_finished)
+	equal(sync.recent_returns.size(), sync.episodes_finished, "returns")
+	equal(controller.n_steps <= 1000, true, "ticks of the running episode")
+
+
+func test_a_last_observation_does_not_change_afterwards() -> void:
+	var sensor := RaycastSensor2D.new()
+	add_child(sensor)
+	var kept: Dictionary = {"obs": sensor.observe()}.duplicate(true)
+	sensor.observe()[0] = 7.0
+	equal(kept.obs[0], 0.0, "kept")
+
+
+func test_the_class_bit_knows_every_kind_of_body() -> void:
+	var box := CSGBox3D.new()
+	box.use_collision = true
+	box.position = Vector3(0.0, 0.0, 5.0)
+	add_child(box)
+	var sensor := RayCastSensor3D.new()
+	sensor.n_rays_width = 1
+	sensor.n_rays_height = 1
+	sensor.class_sensor = true
+	add_child(sensor)
+	await get_tree().physics_frame
+	await get_tree().physics_frame
+	var found := sensor.observe()
+	near(found[0], (10.0 - 4.5) / 10.0, "closeness")
+	equal(found[1], 1.0, "class")

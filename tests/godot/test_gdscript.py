@@ -35,7 +35,8 @@ def test_the_play_scene_runs_without_a_trainer(project):
 
 
 def test_gdscript_suite(project):
-    command = [godot.find_godot().path, "--headless", "--path", project, "--script", "res://tests/run.gd"]
+    command = [godot.find_godot().path, "--headless", "--fixed-fps", "60", "--path", project]
+    command += ["--script", "res://tests/run.gd"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     counts = re.search(r"^(\d+) passed, (\d+) failed$", done.stdout, re.M)
     assert counts, done.stdout + done.stderr

@@ -32,6 +32,7 @@ var _ticks_without_sync := 0
 
 func _init(owner: Node) -> void:
 	agent = owner
+	rng.seed = randi()  # from the seeded global stream, for draws made in _ready
 
 
 ## Connects the episode to the loop that counts its ticks.

@@ -4,7 +4,7 @@ extends Node
 ## Makes the copies of an environment scene: nobody duplicates nodes by hand.
 ##
 ## Each copy gets physics worlds of its own (isolation "world"), so that copies can never touch; or
-## all stand in one world, spaced out by their measured size (isolation "grid"), which is faster.
+## all stand in one world, spaced out by their measured size (isolation "grid").
 
 enum Isolation {
 	WORLD,  ## Each copy in physics worlds of its own.

@@ -110,6 +110,8 @@ func _start() -> void:
 	_has_started = true
 	roster = Roster.new(self, _is_trained, options.first_environment)
 	instance_count = roster.copies.size()
+	for episode: Episode in roster.episodes:
+		time_limit_moved(episode)
 	if control_mode == ControlModes.TRAINING:
 		_trainer = SelfPlay.new(self) if options.self_play > 0.0 else Trainer.find(self)
 	_change_hands()
@@ -135,6 +137,8 @@ func _look_for_trainer() -> void:
 
 
 func _is_trained(agent: Node) -> bool:
+	if control_mode != ControlModes.TRAINING:
+		return true  # nobody is trained, but episodes end and begin all the same
 	var mode: int = agent.control_mode
 	return mode == 2 or (mode == 0 and control_mode == ControlModes.TRAINING)
 
@@ -144,7 +148,7 @@ func episode_ended(episode: Episode) -> void:
 	_ended.append(episode)
 	_over.append(episode)
 	if _trainer:
-		episode.final_obs = episode.agent.get_obs()
+		episode.final_obs = episode.agent.get_obs().duplicate(true)
 		if episode.has_info:
 			episode.final_info = episode.agent.get_info()
 		if episode.copy and episode.copy.is_over():

@@ -1,3 +1,4 @@
+@tool
 class_name BallChaseBall
 extends Node2D
 ## The ball: lies still until it is caught.

@@ -1,3 +1,4 @@
+@tool
 class_name BallChase
 extends Node2D
 ## The arena: walls, two obstacles, a disc that chases a ball. All places are relative to this node.
@@ -15,6 +16,8 @@ const OBSTACLE_COLOR := Color("64708a")
 
 
 func _ready() -> void:
+	if Engine.is_editor_hint():
+		return
 	for rect: Rect2 in _walls() + OBSTACLES:
 		_add_block(rect)
 

@@ -3,11 +3,17 @@ extends AIController2D
 ## What the disc sees and does: 21 numbers in, a direction out.
 
 ## Who steers without a trainer: a person, or a simple script that goes straight for the ball.
+## `-- --pilot=chaser` on the command line wins.
 @export_enum("keyboard", "chaser") var pilot := "keyboard"
 
 @onready var _sensor: RaycastSensor2D = $"../Sensor"
 @onready var _disc: BallChasePlayer = get_parent()
 @onready var _ball: BallChaseBall = $"../../Ball"
+
+
+func _ready() -> void:
+	if "--pilot=chaser" in OS.get_cmdline_user_args():
+		pilot = "chaser"
 
 
 ## Own place (2), direction to the ball (2) and distance (1), closeness along 16 rays.
@@ -41,7 +47,12 @@ func get_info() -> Dictionary:
 func human_direction() -> Vector2:
 	if pilot == "chaser":
 		return chaser_direction()
-	return Input.get_vector(&"ui_left", &"ui_right", &"ui_up", &"ui_down")
+	var letters := Vector2(
+		float(Input.is_physical_key_pressed(KEY_D)) - float(Input.is_physical_key_pressed(KEY_A)),
+		float(Input.is_physical_key_pressed(KEY_S)) - float(Input.is_physical_key_pressed(KEY_W))
+	)
+	var arrows := Input.get_vector(&"ui_left", &"ui_right", &"ui_up", &"ui_down")
+	return (letters + arrows).limit_length()
 
 
 ## Straight to the ball, turned away from what is near.

@@ -2,6 +2,7 @@ class_name ISensor2D
 extends Node2D
 ## Base of the 2D sensors: something that turns the world around it into numbers.
 
+var _obs: Array = []
 var _active := false
 
 
@@ -18,6 +19,10 @@ func activate() -> void:
 ## Switches the sensor off.
 func deactivate() -> void:
 	_active = false
+
+
+func _update_observation() -> void:
+	pass
 
 
 ## Forgets what belongs to the episode before.

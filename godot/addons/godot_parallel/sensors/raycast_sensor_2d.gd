@@ -30,7 +30,7 @@ extends ISensor2D
 	set(value):
 		cone_width = value
 		_update()
-## Draws the rays in the editor and in debug builds with a window.
+## Draws the rays, in the editor and in a window.
 @export var debug_draw := true:
 	set(value):
 		debug_draw = value
@@ -98,7 +98,7 @@ func observe() -> PackedFloat32Array:
 	return _closeness
 
 
-func get_observation() -> Variant:
+func get_observation() -> Array:
 	return Array(observe())
 
 

@@ -110,11 +110,12 @@ func observe() -> PackedFloat32Array:
 
 
 func _class_bit(ray: RayCast3D) -> float:
-	var hit := ray.get_collider() as CollisionObject3D
-	return float(hit != null and hit.collision_layer & collision_mask & boolean_class_mask > 0)
+	var hit := ray.get_collider()
+	var layers: Variant = hit.get(&"collision_layer") if hit else null  # CSG and GridMap too
+	return float(layers is int and layers & collision_mask & boolean_class_mask > 0)
 
 
-func get_observation() -> Variant:
+func get_observation() -> Array:
 	return Array(observe())
 
 
