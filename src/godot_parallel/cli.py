@@ -40,7 +40,7 @@ commands (a call without one trains):
   bench     measure the raw throughput of a game
   export    export a Godot project as a program, headless
   godot     path, install or version of the Godot that is used
-  demo      the whole story with the bundled game, in about 6 minutes
+  demo      the whole story with the bundled game, in about 4 minutes
 """
 
 console = Console(stderr=False)

@@ -82,4 +82,4 @@ class GodotOptions:
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """BallChase at 1, 4 and 8 environments: throughput, training, evaluation, picture. About 6 minutes."""
+    """BallChase at 1, 4 and 8 environments: throughput, training, evaluation, picture. About 4 minutes."""
