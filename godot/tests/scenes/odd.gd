@@ -1,0 +1,22 @@
+class_name Odd
+extends Node2D
+## Unusual environments, chosen by `PROBE`: "several" agents, "image" or "hex" observations,
+## episodes of one tick ("short"), infos in every step ("info").
+
+var habits := OS.get_environment("PROBE").split(" ")
+
+
+func _ready() -> void:
+	for i: int in 2 if "several" in habits else 1:
+		var controller := OddController.new()
+		controller.name = "Agent%d" % i
+		controller.number = i
+		controller.habits = habits
+		controller.reset_after = 0
+		controller.reset_requested.connect(controller.restart)
+		add_child(controller)
+
+
+func _physics_process(_delta: float) -> void:
+	for controller: OddController in get_children():
+		controller.tick()
