@@ -35,6 +35,17 @@ def test_an_agent_that_has_ended_waits_for_its_next_step_while_the_other_goes_on
         assert t.obs["obs"].tolist() == [[0, 0], [0, 1]] * 2
 
 
+def test_agents_that_a_person_steers_live_on_beside_the_trained(scene):
+    with Batch(scene("odd", "several bystander")) as batch:
+        batch.reset(seed=1)
+        assert batch.n_rows == 1
+        before = batch.call("call", "get_other_restarts")[0]
+        for _ in range(5):
+            assert step(batch).reward.tolist() == [3]
+        # 40 ticks less the 5 x 5 that the copy rests: its own time limit of 4 ticks ends at least 3 episodes.
+        assert batch.call("call", "get_other_restarts")[0] - before >= 3
+
+
 @pytest.mark.parametrize("habits", ["image", "hex"])
 def test_images_travel_as_bytes(scene, habits):
     with Batch(scene("odd", habits, instances=3)) as batch:

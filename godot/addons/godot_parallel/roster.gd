@@ -3,12 +3,15 @@ extends RefCounted
 
 const Episode := preload("episode.gd")
 const EnvironmentCopy := preload("environment_copy.gd")
+const BYSTANDER := -1
 
 var agents: Array[Node] = []
 var episodes: Array[Episode] = []
 var copies: Array[EnvironmentCopy] = []
 var isolation := "scene"  ## "world", "grid", or "scene": copies were made by hand.
 var notes := PackedStringArray()
+## Agents that somebody else steers, in a scene that is trained.
+var bystanders: Array[Episode] = []
 var has_left := ""  ## Path of an agent that left the tree.
 
 var _tree: SceneTree
@@ -22,6 +25,8 @@ func _init(sync: Node, wanted: Callable, first_environment: int) -> void:
 	for agent: Node in _tree.get_nodes_in_group(&"AGENT"):
 		if wanted.call(agent):
 			agents.append(agent)
+		else:
+			bystanders.append(agent.episode)
 	var replicator: Node = _tree.get_first_node_in_group(&"REPLICATOR")
 	if replicator:
 		_take_replicated(replicator, first_environment)
@@ -30,6 +35,8 @@ func _init(sync: Node, wanted: Callable, first_environment: int) -> void:
 	for row: int in agents.size():
 		agents[row].episode.join(sync, row)
 		agents[row].tree_exiting.connect(_on_agent_left.bind(agents[row]))
+	for episode: Episode in bystanders:
+		episode.join(sync, BYSTANDER)
 	_tree.node_added.connect(_on_node_added)
 	_note_what_rests()
 
@@ -127,7 +134,7 @@ func change() -> String:
 	if _tree.get_node_count_in_group(&"AGENT") == _known_agents:
 		return ""
 	for agent: Node in _tree.get_nodes_in_group(&"AGENT"):
-		if agent not in agents and agent.episode.copy == null:
+		if agent not in agents and agent.episode not in bystanders:
 			return (
 				"agent %s was added during training; expected %d agents, found more"
 				% [agent.get_path(), agents.size()]

@@ -110,7 +110,7 @@ func _start() -> void:
 	_has_started = true
 	roster = Roster.new(self, _is_trained, options.first_environment)
 	instance_count = roster.copies.size()
-	for episode: Episode in roster.episodes:
+	for episode: Episode in roster.episodes + roster.bystanders:
 		time_limit_moved(episode)
 	if control_mode == ControlModes.TRAINING:
 		_trainer = SelfPlay.new(self) if options.self_play > 0.0 else Trainer.find(self)
@@ -146,8 +146,9 @@ func _is_trained(agent: Node) -> bool:
 ## An agent says that its episode is over: what it sees now is its last observation.
 func episode_ended(episode: Episode) -> void:
 	_ended.append(episode)
-	_over.append(episode)
-	if _trainer:
+	if episode.index != Roster.BYSTANDER:
+		_over.append(episode)
+	if _trainer and episode.index != Roster.BYSTANDER:
 		episode.final_obs = episode.agent.get_obs().duplicate(true)
 		if episode.has_info:
 			episode.final_info = episode.agent.get_info()
@@ -174,12 +175,15 @@ func _settle_ends() -> void:
 			episode.copy.rest(true)
 		if not episode.was_reset:
 			episode.request_reset(base_seed)
+		if episode.index == Roster.BYSTANDER:
+			episode.begin()
+			time_limit_moved(episode)
 	_ended.clear()
 
 
 func _apply_time_limits() -> void:
 	_next_limit = 1 << 62
-	for episode: Episode in roster.episodes:
+	for episode: Episode in roster.episodes + roster.bystanders:
 		if not episode.is_over:
 			if ticks_total >= episode.limit_tick():
 				episode.agent.truncated = true

@@ -1,7 +1,8 @@
 class_name Odd
 extends Node2D
 ## Unusual environments, chosen by `PROBE`: "several" agents, "image" or "hex" observations,
-## episodes of one tick ("short"), infos in every step ("info").
+## episodes of one tick ("short"), infos in every step ("info"), the second agent is steered by a
+## person ("bystander").
 
 var habits := OS.get_environment("PROBE").split(" ")
 
@@ -13,6 +14,9 @@ func _ready() -> void:
 		controller.number = i
 		controller.habits = habits
 		controller.reset_after = 0
+		if "bystander" in habits and i == 1:
+			controller.control_mode = AIController2D.ControlModes.HUMAN
+			controller.reset_after = 4
 		controller.reset_requested.connect(controller.restart)
 		add_child(controller)
 

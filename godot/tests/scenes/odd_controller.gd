@@ -4,11 +4,13 @@ extends AIController2D
 
 var number := 0
 var ticks := 0
+var restarts := 0
 var habits := PackedStringArray()
 
 
 func restart() -> void:
 	ticks = 0
+	restarts += 1
 	reset()
 
 
@@ -29,6 +31,12 @@ func get_obs() -> Dictionary:
 	if "hex" in habits:
 		return {"cam_2d": pixels.hex_encode(), "obs": [ticks]}
 	return {"obs": [ticks, number]}
+
+
+## How often the other agent has begun anew.
+func get_other_restarts() -> int:
+	var other: OddController = get_parent().get_child(1 - number)
+	return other.restarts
 
 
 func get_obs_space() -> Dictionary:
