@@ -9,11 +9,26 @@ from godot_parallel.run_folder import RunFolder, Table, atomic_write
 
 
 def test_a_taken_name_is_an_error_that_names_the_ways_out(tmp_path):
-    RunFolder.create(tmp_path, "a").write_config({"seed": 1, "env": None})
+    first = RunFolder.create(tmp_path, "a")
+    first.write_config({"seed": 1, "env": None})
+    first.release()
     with pytest.raises(RunFolderError, match=r"--resume.*--force"):
         RunFolder.create(tmp_path, "a")
-    assert RunFolder.create(tmp_path, "a", resume=True).config() == {"seed": 1}
+    resumed = RunFolder.create(tmp_path, "a", resume=True)
+    assert resumed.config() == {"seed": 1}
+    resumed.release()
     assert not (RunFolder.create(tmp_path, "a", force=True).path / "config.toml").exists()
+
+
+def test_two_trainings_never_write_to_one_folder(tmp_path):
+    first = RunFolder.create(tmp_path, "a")
+    for options in ({}, {"force": True}):
+        with pytest.raises(RunFolderError, match="another training is writing"):
+            RunFolder.create(tmp_path, "a", **options)
+    first.release()
+    first.release()
+    assert os.listdir(tmp_path / "a") == ["checkpoints"]
+    RunFolder.create(tmp_path, "a").release()
 
 
 def test_force_leaves_strange_folders_alone(tmp_path):
@@ -21,13 +36,14 @@ def test_force_leaves_strange_folders_alone(tmp_path):
     (tmp_path / "photos" / "cat.jpg").touch()
     with pytest.raises(RunFolderError, match="no run folder"):
         RunFolder.create(tmp_path, "photos", force=True)
-    assert (tmp_path / "photos" / "cat.jpg").exists()
+    assert os.listdir(tmp_path / "photos") == ["cat.jpg"]
 
 
 def test_what_a_failed_start_leaves_is_no_run(tmp_path):
     folder = RunFolder.create(tmp_path, "a")
     (folder.path / "engine").mkdir()
     (folder.path / "engine" / "0.log").touch()
+    folder.release()
     RunFolder.create(tmp_path, "a")
 
 

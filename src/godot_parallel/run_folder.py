@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import filelock
 import tomli_w
 
 from godot_parallel.errors import RunFolderError
 
 CONFIG = "config.toml"
+_LOCK = ".lock"
 _NAME = re.compile(r"[^/\\\0]+")
 
 
@@ -46,10 +48,11 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = filelock.FileLock(path / _LOCK)
 
     @classmethod
     def create(cls, parent: Path, name: str, *, resume: bool = False, force: bool = False) -> RunFolder:
-        """Makes a new run folder, or takes up an old one.
+        """Makes a new run folder, or takes up an old one; it is held until :meth:`release`.
 
         Raises:
             RunFolderError: It exists already and neither ``resume`` nor ``force`` is given, it is to be
@@ -58,23 +61,52 @@ class RunFolder:
         if not _NAME.fullmatch(name) or name in (".", ".."):
             raise RunFolderError(f"experiment_name: expected a plain folder name, found {name!r}")
         path = parent / name
+        if resume and not (path / CONFIG).exists():
+            raise RunFolderError(f"--resume: there is no run in {path}")
+        folder = cls(path)
+        folder._lock_up()
+        try:
+            folder._make_room(resume=resume, force=force)
+            (path / "checkpoints").mkdir(exist_ok=True)
+        except BaseException:
+            folder.release()
+            raise
+        return folder
+
+    def _lock_up(self) -> None:
+        """Makes the folder and holds it until :meth:`release`, or until this process ends."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise RunFolderError(
+                f"another training is writing to {self.path} right now; choose another --experiment_name"
+            ) from None
+        except OSError as error:
+            raise RunFolderError(f"the run folder {self.path} can't be made: {error.strerror}") from error
+
+    def release(self) -> None:
+        """Lets another training have the folder; may be called twice."""
+        if self._lock.is_locked:
+            (self.path / _LOCK).unlink(missing_ok=True)
+            self._lock.release()
+
+    def _make_room(self, *, resume: bool, force: bool) -> None:
+        path, name = self.path, self.path.name
         taken = _is_taken(path)
         if taken and not (resume or force):
             raise RunFolderError(
                 f"the experiment {name!r} exists already in {path}: go on with it (--resume), "
                 "replace it (--force), or choose another --experiment_name"
             )
-        if resume and not (path / CONFIG).exists():
-            raise RunFolderError(f"--resume: there is no run in {path}")
         if taken and force and not resume:
             if not (path / CONFIG).exists():
                 raise RunFolderError(f"--force: {path} is no run folder, so it is left alone")
-            shutil.rmtree(path)
-        try:
-            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunFolderError(f"the run folder {path} can't be made: {error.strerror}") from error
-        return cls(path)
+            for entry in path.iterdir():
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry)
+                elif entry.name != _LOCK:
+                    entry.unlink()
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -134,7 +166,7 @@ def _is_taken(path: Path) -> bool:
     if not path.is_dir():
         return path.exists()
     checkpoints = path / "checkpoints"
-    return any(p.name not in ("engine", "checkpoints") for p in path.iterdir()) or (
+    return any(p.name not in ("engine", "checkpoints", _LOCK) for p in path.iterdir()) or (
         checkpoints.is_dir() and any(checkpoints.iterdir())
     )
 

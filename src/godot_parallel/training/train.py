@@ -22,7 +22,7 @@ from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 from stable_baselines3.common.vec_env import VecMonitor
 
 from godot_parallel.engine.export import bundled_game
-from godot_parallel.engine.process import game_command
+from godot_parallel.engine.process import EngineSettings, game_command
 from godot_parallel.engine.seeding import spawn_seed
 from godot_parallel.envs.batch import Batch
 from godot_parallel.envs.sb3_env import GodotSb3VecEnv
@@ -106,6 +106,15 @@ def train(config: TrainConfig, reporter: Reporter | None = None) -> RunResult:
     folder = RunFolder.create(
         config.experiment_dir, config.experiment_name, resume=config.resume, force=config.force
     )
+    try:
+        return _train_in(folder, config, settings, game, reporter)
+    finally:
+        folder.release()
+
+
+def _train_in(
+    folder: RunFolder, config: TrainConfig, settings: EngineSettings, game: Path | None, reporter: Reporter
+) -> RunResult:
     torch.set_num_threads(config.threads)
     interrupt = Interrupt()
     run = _Run(config, folder, reporter, interrupt)
