@@ -141,12 +141,16 @@ def bench(arguments: list[str]) -> int:
     console.print(
         f"{r.n_parallel} processes x {r.instances} instances: {r.vector_steps_per_s:,.0f} vector steps/s, "
         f"{r.steps_per_s:,.0f} ± {r.steps_per_s_spread:,.0f} steps/s, {r.ticks_per_s:,.0f} ticks/s\n"
-        f"engine busy {r.engine_share:.0%} of the time, start-up {r.startup_s:.2f} s, "
+        f"engine busy {_told_share(r.engine_share)}, start-up {r.startup_s:.2f} s, "
         f"memory {max(r.rss_mib):.0f} MiB per process",
         highlight=False,
     )
     _write_json(options.json, r.as_dict())
     return 0
+
+
+def _told_share(share: float | None) -> str:
+    return "unknown" if share is None else f"{share:.0%} of the time"
 
 
 def export(arguments: list[str]) -> int:

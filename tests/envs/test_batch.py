@@ -81,8 +81,9 @@ def test_calls_reach_the_right_agents(settings):
 
 
 def test_foreign_games_speak_json(settings):
-    with Batch(settings("foreign")) as batch:
+    with Batch(settings("foreign", action_repeat=4)) as batch:
         assert not batch.spec.native
+        assert batch.spec.action_repeat == 4
         assert batch.reset()["obs"].tolist() == [[0, 0, 0, 0]]
         for _ in range(5):
             batch.send({"move": np.zeros((1, 2))})

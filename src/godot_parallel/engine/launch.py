@@ -208,6 +208,8 @@ class _Greeting:
         self.selector.unregister(connection)
         connection.timeout = self.settings.step_timeout
         connection.spin_s = spin_s(self.settings)
+        if not spec.native:  # it does not tell, but does as it was told
+            spec = dataclasses.replace(spec, action_repeat=self.settings.action_repeat)
         link: Link = (NativeLink if spec.native else JsonLink)(spec, connection)
         return Game(link, self.process)
 

@@ -29,7 +29,8 @@ class Throughput:
         steps_per_s: Agent steps per second.
         steps_per_s_spread: Half of the range of steps_per_s over the repeats.
         ticks_per_s: Physics ticks per second, all processes together.
-        engine_share: Share of the time that an engine process computes; the rest is waiting.
+        engine_share: Share of the time that an engine process computes; the rest is waiting. ``None`` if
+            the game does not tell (it has the old plugin).
         startup_s: Seconds until all processes had answered.
         rss_mib: Resident memory of each process.
     """
@@ -42,7 +43,7 @@ class Throughput:
     steps_per_s: float
     steps_per_s_spread: float
     ticks_per_s: float
-    engine_share: float
+    engine_share: float | None
     startup_s: float
     rss_mib: tuple[float, ...]
 
@@ -83,7 +84,7 @@ def measure(settings: EngineSettings, seconds: float = 2.0, repeats: int = 3) ->
             steps_per_s=float(np.median(steps)),
             steps_per_s_spread=float(np.ptp(steps) / 2),
             ticks_per_s=float(np.median(ticks)),
-            engine_share=float(np.median(share)),
+            engine_share=float(np.median(share)) if batch.spec.native else None,
             startup_s=batch.startup_s,
             rss_mib=tuple(round(n / 2**20, 1) for n in batch.rss_bytes()),
         )

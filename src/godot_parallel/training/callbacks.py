@@ -18,6 +18,7 @@ from godot_parallel.training.evaluate import Evaluation
 from godot_parallel.training.models import BEST, save_model
 
 EVALUATION_SHARE = 0.1
+_FIRST_GUESS_S = 0.5  # what an evaluation may take, before one was seen
 
 
 class Reporter(Protocol):
@@ -112,8 +113,9 @@ class Watch(BaseCallback):
         row = {
             "throughput/steps_per_s": steps / span,
             "throughput/ticks_per_s": ticks / span,
-            "throughput/engine_share": self.engine_share(),
         }
+        if self._batch.spec.native:  # other games do not tell
+            row["throughput/engine_share"] = self.engine_share()
         for key, value in row.items():
             self.logger.record(key, value)
         memory = max(self._batch.rss_bytes(), default=0) / 2**20
@@ -162,7 +164,7 @@ class Keeper(BaseCallback):
         self._table = folder.table("evaluations.csv")
         self._next_eval, self._next_checkpoint = eval_freq, checkpoint_freq
         self._started = time.perf_counter()
-        self._eval_s = self._last_eval_s = 0.0
+        self._eval_s, self._last_eval_s = 0.0, _FIRST_GUESS_S
         self._stretched = False
         state = folder.read_json("best_model.json")
         self.best = float(state["mean"]) if state else -float("inf")
@@ -188,7 +190,7 @@ class Keeper(BaseCallback):
     def _is_affordable(self) -> bool:
         elapsed = time.perf_counter() - self._started
         affordable = self._eval_s + self._last_eval_s <= EVALUATION_SHARE * (elapsed + self._last_eval_s)
-        if not affordable and not self._stretched:
+        if not affordable and self._eval_s and not self._stretched:
             self._stretched = True
             self._reporter.say(
                 f"an evaluation takes {self._last_eval_s:.1f} s; they come less often than every "
