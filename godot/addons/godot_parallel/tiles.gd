@@ -2,7 +2,8 @@ extends RefCounted
 ## Copies in worlds of their own, shown as tiles in a window; without a window nothing is drawn.
 
 var _parent: Node
-var _grid: GridContainer
+var _board: Control
+var _columns := 1
 var _size: Vector2i
 var _is_headless := DisplayServer.get_name() == "headless"
 
@@ -14,14 +15,14 @@ func _init(parent: Node, count: int) -> void:
 		ProjectSettings.get_setting("display/window/size/viewport_height")
 	)
 	if not _is_headless:
-		_make_grid(count)
+		_make_board(count)
 
 
-func _make_grid(count: int) -> void:
-	_grid = GridContainer.new()
-	_grid.columns = ceili(sqrt(count))
-	_grid.set_anchors_preset(Control.PRESET_FULL_RECT)
-	_parent.add_child(_grid)
+func _make_board(count: int) -> void:
+	_columns = ceili(sqrt(count))  # as many rows, so that tiles keep the window's shape
+	_board = Control.new()
+	_board.set_anchors_preset(Control.PRESET_FULL_RECT)
+	_parent.add_child(_board)
 
 
 ## Puts a copy into a world of its own, and into the tree.
@@ -45,12 +46,18 @@ func add(copy: Node) -> void:
 func _show(viewport: SubViewport) -> void:
 	var tile := SubViewportContainer.new()
 	tile.stretch = true
-	tile.size_flags_horizontal = Control.SIZE_EXPAND_FILL
-	tile.size_flags_vertical = Control.SIZE_EXPAND_FILL
+	var number := _board.get_child_count()
+	var column := number % _columns
+	@warning_ignore("integer_division")
+	var row := number / _columns
+	tile.anchor_left = float(column) / _columns
+	tile.anchor_right = float(column + 1) / _columns
+	tile.anchor_top = float(row) / _columns
+	tile.anchor_bottom = float(row + 1) / _columns
 	viewport.size_2d_override = _size
 	viewport.size_2d_override_stretch = true
 	tile.add_child(viewport)
-	_grid.add_child(tile)
+	_board.add_child(tile)
 
 
 static func _has_3d(copy: Node) -> bool:
