@@ -43,8 +43,8 @@ commands (a call without one trains):
   demo      the whole story with the bundled game, in about 4 minutes
 """
 
-console = Console(stderr=False)
-errors = Console(stderr=True)
+console = Console(soft_wrap=True, markup=False, highlight=False)
+errors = Console(stderr=True, soft_wrap=True, markup=False, highlight=False)
 
 
 def train(arguments: list[str]) -> int:
@@ -56,14 +56,13 @@ def train(arguments: list[str]) -> int:
     from godot_parallel.training import train as training
 
     if config.speedup != 1.0 and not config.viz:
-        console.print("no window: the game runs as fast as it can, whatever --speedup says", highlight=False)
+        console.print("no window: the game runs as fast as it can, whatever --speedup says")
     with TerminalReporter(console) as reporter:
         result = training.train(config, reporter)
     verb = "stopped" if result.interrupted else "done"
     console.print(
         f"{verb}: {result.timesteps:,} steps in {result.seconds:.0f} s, {result.steps_per_s:,.0f} steps/s\n"
         f"time: {result.time_summary}\n{result.folder}: {_told_best(result.best_mean)}",
-        highlight=False,
     )
     return 130 if result.interrupted else 0
 
@@ -114,11 +113,10 @@ def evaluate(arguments: list[str]) -> int:
 
     result = evaluation_command.run(options)
     for i, (total, length) in enumerate(zip(result.returns, result.lengths, strict=True), 1):
-        console.print(f"episode {i:3}: return {total:8.2f}   {length:5} steps", highlight=False)
+        console.print(f"episode {i:3}: return {total:8.2f}   {length:5} steps")
     success = "" if result.success_rate is None else f"   success rate {result.success_rate:.0%}"
     console.print(
         f"Mean ± std: {result.mean:.1f} ± {result.std:.1f} over {len(result.returns)} episodes{success}",
-        highlight=False,
     )
     _write_json(options.json, result.as_dict())
     return 0
@@ -143,7 +141,6 @@ def bench(arguments: list[str]) -> int:
         f"{r.steps_per_s:,.0f} ± {r.steps_per_s_spread:,.0f} steps/s, {r.ticks_per_s:,.0f} ticks/s\n"
         f"engine busy {_told_share(r.engine_share)}, start-up {r.startup_s:.2f} s, "
         f"memory {max(r.rss_mib):.0f} MiB per process",
-        highlight=False,
     )
     _write_json(options.json, r.as_dict())
     return 0
@@ -160,7 +157,7 @@ def export(arguments: list[str]) -> int:
     from godot_parallel.engine.godot import find_godot
 
     made = export_game(options.project, options.output, options.preset, find_godot(progress=_say), _say)
-    console.print(str(made), highlight=False, soft_wrap=True)
+    console.print(str(made))
     return 0
 
 
@@ -171,12 +168,12 @@ def godot(arguments: list[str]) -> int:
 
     found = find_godot(install=options.action == "install", progress=_say)
     told = found.version if options.action == "version" else str(found.path)
-    console.print(told, highlight=False, soft_wrap=True)
+    console.print(told)
     return 0
 
 
 def _say(text: str) -> None:
-    errors.print(text, highlight=False)
+    errors.print(text)
 
 
 def _write_json(path: Path | None, values: dict[str, Any]) -> None:
@@ -192,7 +189,7 @@ def demo(arguments: list[str]) -> int:
 
     with TerminalReporter(console) as reporter:
         text = demonstration.run(reporter)
-    console.print("\n" + text, highlight=False, markup=False, soft_wrap=True)
+    console.print("\n" + text)
     return 0
 
 
@@ -215,10 +212,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(arguments: list[str]) -> int:
     if arguments[:1] in (["--help"], ["-h"]):
-        console.print(OVERVIEW, highlight=False, markup=False)
+        console.print(OVERVIEW)
         return 0
     if arguments[:1] == ["--version"]:
-        console.print(__version__, highlight=False)
+        console.print(__version__)
         return 0
     try:
         name = arguments[0] if arguments and not arguments[0].startswith("-") else None
@@ -240,7 +237,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _tell(error: Exception, code: int) -> int:
-    errors.print(f"gdrl: {error}", highlight=False, markup=False, soft_wrap=True)
+    errors.print(f"gdrl: {error}")
     return code
 
 
@@ -248,7 +245,7 @@ def _tell_bug() -> int:
     with tempfile.NamedTemporaryFile("w", prefix="gdrl-bug-", suffix=".log", delete=False) as file:
         file.write(f"gdrl {__version__}: {sys.argv}\n{traceback.format_exc()}")
     last = traceback.format_exc().strip().splitlines()[-1]
-    errors.print(f"gdrl: a bug: {last}\nplease report it with {file.name}", highlight=False, markup=False)
+    errors.print(f"gdrl: a bug: {last}\nplease report it with {file.name}")
     return 3
 
 

@@ -28,7 +28,7 @@ class TerminalReporter:
 
     def say(self, text: str) -> None:
         """Prints a line above the bar."""
-        (self._progress.console if self._progress else self._console).print(text, highlight=False)
+        (self._progress.console if self._progress else self._console).print(text)
 
     def progress(self, steps: int, total: int, steps_per_s: float, mean_return: float | None) -> None:
         """Moves the bar."""
@@ -39,7 +39,7 @@ class TerminalReporter:
         elif time.monotonic() - self._last_line > _LINE_INTERVAL_S:
             self._last_line = time.monotonic()
             left = (total - steps) / max(steps_per_s, 1e-9)
-            self._console.print(f"{steps:,} of {total:,} steps  {text}  {left:.0f} s left", highlight=False)
+            self._console.print(f"{steps:,} of {total:,} steps  {text}  {left:.0f} s left")
 
     def _move(self, steps: int, total: int, text: str) -> None:
         if self._progress is None:
