@@ -79,7 +79,18 @@ func test_a_replicator_without_scene_warns() -> void:
 	equal(replicator._get_configuration_warnings().size(), 1, "warnings")
 	replicator.environment = BALL_CHASE
 	equal(replicator._get_configuration_warnings().size(), 0, "warnings")
-	replicator.free()
+	replicator.instances = 1
+	var scene := Node.new()
+	scene.add_child(replicator)
+	replicator.owner = scene
+	add_child(scene)
+	var warnings := replicator._get_configuration_warnings()
+	equal(warnings.size() == 1 and "no Sync" in warnings[0], true, str(warnings))
+	var sync := Sync.new()
+	sync.control_mode = Sync.ControlModes.HUMAN
+	scene.add_child(sync)
+	equal(replicator._get_configuration_warnings().size(), 0, "with a Sync")
+	scene.free()
 
 
 func test_the_display_tells_a_mean() -> void:

@@ -21,6 +21,13 @@ static func scene_warnings(sync: Node) -> PackedStringArray:
 	return warnings
 
 
+## Whether the scene of a node has a Sync node.
+static func has_sync(node: Node) -> bool:
+	var scene := node.owner if node.owner else node
+	var nodes := scene.find_children("*", "", true, false) + [scene]
+	return nodes.any(func(n: Node) -> bool: return n is Sync)
+
+
 static func _brings_agents(node: Node) -> bool:
 	return node is AIController2D or node is AIController3D or node is Replicator
 

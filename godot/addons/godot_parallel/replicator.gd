@@ -15,6 +15,7 @@ const LaunchOptions := preload("launch_options.gd")
 const Streams := preload("streams.gd")
 const Footprint := preload("footprint.gd")
 const Tiles := preload("tiles.gd")
+const Checks := preload("checks.gd")
 
 ## The scene to be copied.
 @export var environment: PackedScene:
@@ -72,6 +73,9 @@ static func _place(copy: Node, offset: Vector3) -> void:
 
 
 func _get_configuration_warnings() -> PackedStringArray:
+	var warnings := PackedStringArray()
 	if environment == null:
-		return ["Set the environment: the scene that is to be copied."]
-	return []
+		warnings.append("Set the environment: the scene that is to be copied.")
+	if is_inside_tree() and not Checks.has_sync(self):
+		warnings.append("The scene has no Sync node; add one, or nothing is trained.")
+	return warnings
