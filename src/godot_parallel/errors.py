@@ -11,14 +11,18 @@
     │   └── EngineTimeoutError    it did not answer within its time limit
     ├── ProtocolError         what came off the wire breaks the protocol
     │   └── ProtocolVersionError  the other side speaks another version; both are named
-    └── EnvironmentDataError  the game works, but its data can't be trained on (NaN, disagreeing spaces, …)
+    ├── EnvironmentDataError  the game works, but its data can't be trained on (NaN, disagreeing spaces, …)
+    └── DivergedError         an update's loss or parameters are not finite; carries the minibatch
 
 Every message says what was expected, what was found, and what to do next.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
+    "DivergedError",
     "EngineDiedError",
     "EngineError",
     "EngineStartError",
@@ -80,3 +84,15 @@ class ProtocolVersionError(ProtocolError):
 
 class EnvironmentDataError(GodotParallelError):
     """The game runs, but what it sends cannot be trained on."""
+
+
+class DivergedError(GodotParallelError):
+    """Training can't go on: an update came out as NaN or infinity, and was not kept.
+
+    Attributes:
+        batch: The minibatch's arrays by name; empty when they are not known.
+    """
+
+    def __init__(self, message: str, batch: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.batch = batch

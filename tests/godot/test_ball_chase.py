@@ -210,10 +210,10 @@ def test_a_game_that_dies_in_training_loses_nothing(ball_chase, tmp_path, monkey
     import godot_parallel.training.train as module
 
     class Fragile(Batch):
-        def send(self, actions):
+        def send(self, actions, group=None):
             if self.steps == 100 and "evaluation" not in str(self.settings.log_dir):
                 os.kill(self.pids[0], signal.SIGKILL)
-            super().send(actions)
+            super().send(actions, group)
 
     monkeypatch.setattr(module, "Batch", Fragile)
     config = TrainConfig(env_path=ball_chase, experiment_dir=tmp_path, experiment_name="x", timesteps=10_000)

@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import secrets
+import shutil
 import signal
 import stat
 import subprocess
@@ -32,6 +33,10 @@ LOG_LINES = 20
 SPIN_S = 0.001
 LOG_TAIL_BYTES = 16384
 _PR_SET_PDEATHSIG = 1
+# util-linux's setpriv ties a game's life to ours before it becomes the game. Doing it in this program
+# (preexec_fn) needs a fork of a process in which JAX and torch have threads, which may deadlock.
+_SETPRIV = shutil.which("setpriv") if sys.platform == "linux" else None
+_LEASH = [_SETPRIV, "--pdeathsig", "KILL", "--"] if _SETPRIV else []
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has no SIGKILL
 _LIKELY_CAUSES = (
     "likely causes: the scene has no Sync node; Sync's control mode is HUMAN; a script does not parse; "
@@ -194,13 +199,13 @@ class EngineProcess:
         try:
             with log_path.open("wb") as log:
                 self._process = subprocess.Popen(
-                    command,
+                    [*_LEASH, *command],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     env=environment,
                     start_new_session=True,
-                    preexec_fn=_die_with_parent if _libc is not None else None,
+                    preexec_fn=_die_with_parent if _libc is not None and not _LEASH else None,
                 )
         except OSError as error:
             raise EngineStartError(f"{command[0]} can't be started: {error.strerror}") from error

@@ -56,8 +56,33 @@ class Transition(NamedTuple):
     infos: dict[int, dict[str, Any]]
 
 
+class Group(NamedTuple):
+    """Some of the processes, next to each other, with their rows of the batch.
+
+    Attributes:
+        ranks: The processes.
+        rows: Their rows.
+        shaped: (key, (n, *shape) view of its rows, whether it is discrete) of every observation.
+        reward: (n,) view.
+        terminated: (n,) view.
+        truncated: (n,) view.
+        checked: Views in which every number must be finite.
+    """
+
+    ranks: range
+    rows: slice
+    shaped: list[tuple[str, Array, bool]]
+    reward: npt.NDArray[np.float32]
+    terminated: npt.NDArray[np.bool_]
+    truncated: npt.NDArray[np.bool_]
+    checked: list[Array]
+
+
 class Batch:
     """Many games as one: ``send`` to all, then ``receive`` from all.
+
+    With several processes, ``groups`` are two halves that can be sent to and received from on their
+    own: while one simulates, whoever acts can act for the other.
 
     Rows are numbered process by process, instance by instance, agent by agent. Whatever fails, all
     processes are ended and the batch is closed. On Linux the games also end with the *thread* that made
@@ -86,7 +111,8 @@ class Batch:
             raise
         self.engine_times = EngineTimes()
         self.steps = 0
-        self._asked = False
+        self._asked = [False] * len(self._games)
+        self._early: dict[int, Tail] = {}
         for game in self._games:
             game.link.connection.watch = self._watch
         self._base_seed = settings.seed
@@ -127,17 +153,26 @@ class Batch:
         self._reward = np.zeros(n, np.float32)
         self._terminated = np.zeros(n, np.uint8)
         self._truncated = np.zeros(n, np.uint8)
-        self._flags = (self._terminated.view(np.bool_), self._truncated.view(np.bool_))
-        self._shaped = [
-            (key.name, block.reshape(n, *key.shape), key.discrete_n is not None)
-            for key, block in zip(self.spec.obs, self._blocks, strict=True)
-        ]
-        floats = [block for block in self._blocks if block.dtype != np.uint8]
-        self._checked = [self._reward.reshape(-1, 1), *floats]
         self._rows = [
             Rows([b[s] for b in self._blocks], self._reward[s], self._terminated[s], self._truncated[s])
             for s in self._slices
         ]
+        p = len(self._games)
+        self._whole = self._group(range(p))
+        cut = p // 2
+        self.groups = [self._group(range(cut)), self._group(range(cut, p))] if cut else [self._whole]
+
+    def _group(self, ranks: range) -> Group:
+        rows = slice(self._slices[ranks[0]].start, self._slices[ranks[-1]].stop)
+        blocks = [block[rows] for block in self._blocks]
+        shaped = [
+            (key.name, block.reshape(len(block), *key.shape), key.discrete_n is not None)
+            for key, block in zip(self.spec.obs, blocks, strict=True)
+        ]
+        reward = self._reward[rows]
+        checked = [reward.reshape(-1, 1), *(block for block in blocks if block.dtype != np.uint8)]
+        flags = (self._terminated[rows].view(np.bool_), self._truncated[rows].view(np.bool_))
+        return Group(ranks, rows, shaped, reward, *flags, checked)
 
     def _check_instances(self) -> None:
         wanted = self.settings.instances
@@ -165,71 +200,84 @@ class Batch:
         if seed is not None:
             self._base_seed = seed
         numbers = np.zeros(self.n_environments, np.uint32) if episodes is None else np.asarray(episodes)
-        self._expect_nothing("reset")
+        self._expect_nothing("reset", self._whole.ranks)
         for rank, game in enumerate(self._games):
             first, end = self._first[rank], self._first[rank + 1]
             self._try(rank, game.link.request_reset, first, self._base_seed, numbers[first:end])
-        self._asked = True
+            self._asked[rank] = True
         return self.receive().obs
 
-    def send(self, actions: Mapping[str, Array]) -> None:
+    def send(self, actions: Mapping[str, Array], group: Group | None = None) -> None:
         """Sends every row its action.
 
         Args:
-            actions: By key: continuous (N, size) in -1..1, discrete (N,) integers.
+            actions: By key: continuous (n, size) in -1..1, discrete (n,) integers.
+            group: One of ``groups``, to send to its n rows only; all N rows if ``None``.
         """
-        blocks = [self._action_block(key, actions) for key in self.spec.actions]
-        self._expect_nothing("send")
-        for rank, game in enumerate(self._games):
+        group = group or self._whole
+        n = len(group.reward)
+        blocks = [self._action_block(key, actions, n) for key in self.spec.actions]
+        self._expect_nothing("send", group.ranks)
+        for rank in group.ranks:
             rows = self._slices[rank]
-            self._try(rank, game.link.request_step, [block[rows] for block in blocks])
-        self.steps += 1
-        self._asked = True
+            own = slice(rows.start - group.rows.start, rows.stop - group.rows.start)
+            self._try(rank, self._games[rank].link.request_step, [block[own] for block in blocks])
+            self._asked[rank] = True
+        if group.ranks.start == 0:
+            self.steps += 1
 
-    def _action_block(self, key: ActionKey, actions: Mapping[str, Array]) -> Array:
+    def _action_block(self, key: ActionKey, actions: Mapping[str, Array], n: int) -> Array:
         if key.name not in actions:
             raise UsageError(
                 f"actions: expected {[k.name for k in self.spec.actions]}, found {list(actions)}"
             )
         block = np.asarray(actions[key.name])
-        if block.size != self.n_rows * key.wire_width or len(block) != self.n_rows:
+        if block.size != n * key.wire_width or len(block) != n:
             raise UsageError(
-                f"action '{key.name}': expected the shape {(self.n_rows, key.wire_width)}, "
-                f"found {block.shape}"
+                f"action '{key.name}': expected the shape {(n, key.wire_width)}, found {block.shape}"
             )
         if not math.isfinite(block.sum()):
             raise UsageError(f"action '{key.name}': expected finite numbers, found {block}")
         if key.kind == "discrete" and (block.min() < 0 or block.max() >= key.size):
             raise UsageError(f"action '{key.name}': expected 0 to {key.size - 1}, found {block}")
-        return block.reshape(self.n_rows, -1)
+        return block.reshape(n, -1)
 
-    def _expect_nothing(self, what: str) -> None:
-        if self._asked:
+    def _expect_nothing(self, what: str, ranks: range) -> None:
+        if any(self._asked[rank] for rank in ranks):
             raise UsageError(f"{what}: the last request has not been answered yet; call receive() first")
 
-    def receive(self) -> Transition:
-        """Waits for all processes' answers.
+    def receive(self, group: Group | None = None) -> Transition:
+        """Waits for the answers of all processes, or of one group's.
 
         Raises:
             EngineDiedError: A process ended; the message names it.
             EngineTimeoutError: One did not answer within ``step_timeout``.
             EnvironmentDataError: An observation or reward is not finite.
         """
-        if not self._asked and not self._closed:
+        group = group or self._whole
+        if not self._closed and not all(self._asked[rank] for rank in group.ranks):
             raise UsageError("receive: nothing was asked; call send() or reset() first")
-        tails = [
-            self._try(rank, game.link.receive, self._rows[rank], self.engine_times)
-            for rank, game in enumerate(self._games)
-        ]
-        self._asked = False
-        self._check_finite(tails)
-        return self._transition(tails)
+        tails = [self._receive(rank) for rank in group.ranks]
+        self._check_finite(group, tails)
+        return self._transition(group, tails)
 
-    def _transition(self, tails: list[Tail]) -> Transition:
+    def _receive(self, rank: int) -> Tail:
+        if (early := self._early.pop(rank, None)) is None:
+            link, rows = self._games[rank].link, self._rows[rank]
+            early = self._try(rank, link.receive, rows, self.engine_times)
+        self._asked[rank] = False
+        return early
+
+    def _receive_early(self, rank: int) -> None:
+        """Takes an answer off the wire, for whoever asks for it later, to make room for a call."""
+        if self._asked[rank] and rank not in self._early:
+            tail = self._receive(rank)
+            self._early[rank], self._asked[rank] = tail, True
+
+    def _transition(self, group: Group, tails: list[Tail]) -> Transition:
         final_rows, final_obs, infos = _NO_ROWS, {}, {}
-        ended = [
-            (tail, rows.start) for tail, rows in zip(tails, self._slices, strict=True) if tail is not NO_TAIL
-        ]
+        starts = [self._slices[rank].start - group.rows.start for rank in group.ranks]
+        ended = [(tail, start) for tail, start in zip(tails, starts, strict=True) if tail is not NO_TAIL]
         if ended:
             final_rows = np.concatenate([tail.rows + start for tail, start in ended])
             infos = {row + start: info for tail, start in ended for row, info in tail.infos.items()}
@@ -237,22 +285,27 @@ class Batch:
             for k, key in enumerate(self.spec.obs):
                 blocks = [tail.obs[k] for tail, _ in ended if len(tail.rows)]
                 final_obs[key.name] = _shaped(key, np.concatenate(blocks))
-        obs = {name: block.astype(np.int64) if discrete else block for name, block, discrete in self._shaped}
-        return Transition(obs, self._reward, *self._flags, final_rows, final_obs, infos)
+        obs = {name: block.astype(np.int64) if discrete else block for name, block, discrete in group.shaped}
+        flags = (group.terminated, group.truncated)
+        return Transition(obs, group.reward, *flags, final_rows, final_obs, infos)
 
-    def _check_finite(self, tails: list[Tail]) -> None:
-        for block in self._checked:
+    def _check_finite(self, group: Group, tails: list[Tail]) -> None:
+        for block in group.checked:
             # A sum is a fifth of the work of looking at each number; an overflow only makes us look.
             if not math.isfinite(block.sum()) and not np.isfinite(block).all():
-                names = [
-                    k.name for k, known in zip(self.spec.obs, self._blocks, strict=True) if known is block
-                ]
-                name = f"observation '{names[0]}'" if names else "reward"
-                self._raise_not_finite(name, block, np.arange(self.n_rows))
-        for tail, rows in zip(tails, self._slices, strict=True):
+                self._blame(group)
+        for rank, tail in zip(group.ranks, tails, strict=True):
             for key, block in zip(self.spec.obs, tail.obs, strict=False):
                 if block.dtype != np.uint8 and not np.isfinite(block).all():
-                    self._raise_not_finite(f"last observation '{key.name}'", block, tail.rows + rows.start)
+                    rows = tail.rows + self._slices[rank].start
+                    self._raise_not_finite(f"last observation '{key.name}'", block, rows)
+
+    def _blame(self, group: Group) -> None:
+        named = [(f"observation '{key.name}'", b) for key, b in zip(self.spec.obs, self._blocks, strict=True)]
+        rows = np.arange(self.n_rows)[group.rows]
+        for name, block in [*named, ("reward", self._reward.reshape(-1, 1))]:
+            if not np.isfinite(block[group.rows]).all():
+                self._raise_not_finite(name, block[group.rows], rows)
 
     def _raise_not_finite(self, name: str, block: Array, rows: Array) -> NoReturn:
         i, index = (int(n) for n in np.argwhere(~np.isfinite(block))[0])
@@ -283,6 +336,7 @@ class Batch:
         for rank, game in enumerate(self._games):
             own = [row for row in wanted if self.rank_of[row] == rank]
             if own:
+                self._receive_early(rank)
                 local = [row - self._slices[rank].start for row in own]
                 values = self._try(rank, game.link.call, op, name, list(args), local)
                 result.update(zip(own, values, strict=True))

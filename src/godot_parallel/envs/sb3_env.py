@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,14 +13,17 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvS
 
 from godot_parallel.engine.seeding import Purpose, spawn_seed
 from godot_parallel.envs.actions import ActionFace
-from godot_parallel.envs.batch import Batch
+from godot_parallel.envs.batch import Array, Batch, Obs, Transition
 
 
 class GodotSb3VecEnv(VecEnv):
     """Agents as Stable-Baselines3 expects them: Dict observations, one action space.
 
-    ``infos`` hold ``terminal_observation`` and ``TimeLimit.truncated`` where an episode ended, and what
-    the game tells. ``seed()`` takes effect at the next ``reset()``.
+    ``infos`` hold ``terminal_observation``, ``TimeLimit.truncated`` and ``episode`` (return ``r``, length
+    ``l`` in steps, seconds ``t`` since the environment was made) where an episode ended, and what the game
+    tells. ``seed()`` takes effect at the next ``reset()``.
+
+    ``row_groups``, ``send_group`` and ``receive_group`` step parts of the rows on their own.
 
     Args:
         batch: The games; closed with the environment.
@@ -32,6 +36,10 @@ class GodotSb3VecEnv(VecEnv):
         self.face = ActionFace(batch.spec.actions)
         self._next_seed: int | None = None
         self.next_episodes: Sequence[int] | None = None
+        self.row_groups = [group.rows for group in batch.groups]
+        self._started = time.time()
+        self._returns = np.zeros(batch.n_rows)
+        self._lengths = np.zeros(batch.n_rows, np.int64)
         super().__init__(batch.n_rows, batch.spec.observation_space, self.face.space)
 
     def seed(self, seed: int | None = None) -> list[int | None]:
@@ -44,6 +52,7 @@ class GodotSb3VecEnv(VecEnv):
         """Begins a new episode everywhere; observations by key, (N, *shape)."""
         obs = self.batch.reset(self._next_seed, self.next_episodes)
         self._next_seed = None
+        self._returns[:], self._lengths[:] = 0, 0
         self._reset_options()
         return {name: block.copy() for name, block in obs.items()}
 
@@ -53,15 +62,39 @@ class GodotSb3VecEnv(VecEnv):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Waits for all; arrays are copies."""
-        t = self.batch.receive()
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        for row, info in t.infos.items():
-            infos[row].update(info)
+        obs, reward, done, infos = self._read(self.batch.receive(), slice(0, self.num_envs))
+        return {name: block.copy() for name, block in obs.items()}, reward.copy(), done, infos
+
+    def send_group(self, group: int, actions: npt.NDArray[Any]) -> None:
+        """Sends the agents of one of the ``row_groups`` their actions, (n, ...)."""
+        self.batch.send(self.face.split(actions), self.batch.groups[group])
+
+    def receive_group(self, group: int) -> tuple[Obs, Array, Array, list[dict[str, Any]]]:
+        """Waits for one of the ``row_groups``; arrays are views, valid until its next answer."""
+        part = self.batch.groups[group]
+        return self._read(self.batch.receive(part), part.rows)
+
+    def _read(self, t: Transition, rows: slice) -> tuple[Obs, Array, Array, list[dict[str, Any]]]:
+        infos: list[dict[str, Any]] = [{} for _ in range(len(t.reward))]
+        for told_row, info in t.infos.items():
+            infos[told_row].update(info)
+        done = t.terminated | t.truncated
+        self._returns[rows] += t.reward
+        self._lengths[rows] += 1
         for i, row in enumerate(t.final_rows):
             infos[row]["terminal_observation"] = {name: block[i] for name, block in t.final_obs.items()}
             infos[row]["TimeLimit.truncated"] = bool(t.truncated[row] and not t.terminated[row])
-        obs = {name: block.copy() for name, block in t.obs.items()}
-        return obs, t.reward.copy(), t.terminated | t.truncated, infos
+            infos[row]["episode"] = self._end_episode(rows.start + int(row))
+        return t.obs, t.reward, done, infos
+
+    def _end_episode(self, row: int) -> dict[str, Any]:
+        told = {
+            "r": float(self._returns[row]),
+            "l": int(self._lengths[row]),
+            "t": round(time.time() - self._started, 6),
+        }
+        self._returns[row], self._lengths[row] = 0, 0
+        return told
 
     def close(self) -> None:
         """Ends the games; may be called twice."""

@@ -51,6 +51,8 @@ class TrainConfig:
     """Shows the games in windows, at the pace of --speedup."""
     algo: Literal["ppo", "sac"] = "ppo"
     """Learning algorithm of Stable-Baselines3."""
+    learner: Literal["fused", "sb3"] = "fused"
+    """Who computes: compiled code with the same numbers (fused), or Stable-Baselines3 itself (sb3)."""
     device: str = "cpu"
     """Where the network lives: cpu is fastest for small networks; cuda pays for images."""
     threads: int = 1

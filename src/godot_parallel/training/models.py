@@ -14,10 +14,15 @@ from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv
 
 from godot_parallel.errors import RunFolderError, UsageError
+from godot_parallel.fused.ppo import FusedPPO
 from godot_parallel.run_folder import RunFolder
 from godot_parallel.training.config import TrainConfig
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {"ppo": PPO, "sac": SAC}
+LEARNERS: dict[str, dict[str, type[BaseAlgorithm]]] = {
+    "fused": {"ppo": FusedPPO, "sac": SAC},
+    "sb3": ALGORITHMS,
+}
 BEST, FINAL = "best_model.zip", "final_model.zip"
 
 
@@ -42,7 +47,7 @@ def make_model(config: TrainConfig, env: VecEnv) -> BaseAlgorithm:
         with warnings.catch_warnings():
             # The run says in its own first line how the last minibatch comes out.
             warnings.filterwarnings("ignore", message="You have specified a mini-batch size")
-            return ALGORITHMS[config.algo](**common, **own)
+            return LEARNERS[config.learner][config.algo](**common, **own)
     except (AssertionError, ValueError) as error:
         raise UsageError(f"{config.algo} can't be used here: {error}") from error
 
@@ -78,8 +83,8 @@ def save_model(model: BaseAlgorithm, folder: RunFolder, name: str) -> None:
     folder.write_bytes(name, stream.getvalue())
 
 
-def load_model(path: Path, algo: str | None = None, **kwargs: Any) -> BaseAlgorithm:
-    """Loads a model of either algorithm.
+def load_model(path: Path, algo: str | None = None, learner: str = "sb3", **kwargs: Any) -> BaseAlgorithm:
+    """Loads a model of either algorithm; ``learner`` says which class goes on training it.
 
     Raises:
         UsageError: There is no model at ``path``, or it is not one of ours.
@@ -89,7 +94,8 @@ def load_model(path: Path, algo: str | None = None, **kwargs: Any) -> BaseAlgori
     )
     if not path.is_file() or not zipfile.is_zipfile(path):
         raise UsageError(f"{path} is no model: expected a Stable-Baselines3 zip file")
-    kinds = [ALGORITHMS[algo]] if algo else list(ALGORITHMS.values())
+    classes = LEARNERS[learner]
+    kinds = [classes[algo]] if algo else list(classes.values())
     problems = []
     for kind in kinds:
         try:

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
-from stable_baselines3.common.vec_env import VecMonitor
 
 from godot_parallel.engine.export import bundled_game
 from godot_parallel.engine.process import EngineSettings, game_command
@@ -184,22 +183,21 @@ class _Run:
         self.folder.write_json("timers.json", self.root.as_dict())
 
     def _make_model(self, env: GodotSb3VecEnv) -> BaseAlgorithm:
-        wrapped = VecMonitor(env)
         if not self.config.resume:
-            model = make_model(self.config, wrapped)
+            model = make_model(self.config, env)
             self._tell_rollout(model, env)
             return model
         checkpoints = self.folder.checkpoints()
         path = checkpoints[-1] if checkpoints else self.folder.path / FINAL
         if not path.exists():
             raise RunFolderError(f"--resume: {self.folder.path} holds no checkpoint to go on from")
-        model = load_model(path, self.config.algo, device=self.config.device)
+        model = load_model(path, self.config.algo, self.config.learner, device=self.config.device)
         if model.num_timesteps >= self.config.timesteps:
             raise UsageError(
                 f"--resume: the run has {model.num_timesteps} steps already; give more --timesteps to go on"
             )
         check_spaces(model, env)
-        model.set_env(wrapped)
+        model.set_env(env)
         model.set_random_seed(self.config.seed + model.num_timesteps)
         env.seed(self.config.seed)
         env.next_episodes = self._episodes_so_far(env.batch).tolist()
