@@ -13,8 +13,8 @@ from torch import nn
 
 from godot_parallel.errors import DivergedError
 from godot_parallel.fused import backend
+from godot_parallel.fused.fallback import UnsupportedError
 from godot_parallel.fused.ppo import FusedPPO
-from godot_parallel.fused.unsupported import UnsupportedError
 
 BOX = spaces.Box(-1, 1, (5,), np.float32)
 PLAIN = spaces.Dict({"obs": BOX})

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from godot_parallel.fused.unsupported import UnsupportedError
+from godot_parallel.fused.fallback import UnsupportedError
 
 Array = npt.NDArray[np.float32]
 

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from godot_parallel.fused.unsupported import UnsupportedError
+import numpy as np
+
+from godot_parallel.fused.fallback import UnsupportedError
 
 
 def cache_dir() -> Path:
@@ -27,8 +29,8 @@ def load_jax() -> ModuleType:
     """
     if "jax" not in sys.modules:
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
-        # A small network's layers are too short to be worth several threads' handshakes.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    draws = np.random.get_state()  # importing JAX draws a few random numbers
     try:
         jax = importlib.import_module("jax")
         jax.config.update("jax_compilation_cache_dir", str(cache_dir()))
@@ -37,4 +39,6 @@ def load_jax() -> ModuleType:
         jax.numpy.zeros(1).block_until_ready()
     except Exception as error:  # a broken installation raises anything
         raise UnsupportedError(f"JAX can't be used here ({type(error).__name__}: {error})") from error
+    finally:
+        np.random.set_state(draws)
     return jax

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from stable_baselines3.common import distributions as sb3
 
-from godot_parallel.fused.unsupported import UnsupportedError
+from godot_parallel.fused.fallback import UnsupportedError
 
 Array = npt.NDArray[Any]
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)

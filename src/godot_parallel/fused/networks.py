@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from godot_parallel.fused.unsupported import UnsupportedError
+from godot_parallel.fused.fallback import UnsupportedError
 
 Array = npt.NDArray[np.float32]
 

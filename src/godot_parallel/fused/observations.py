@@ -11,7 +11,7 @@ from gymnasium import spaces
 from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, CombinedExtractor, FlattenExtractor
 
-from godot_parallel.fused.unsupported import UnsupportedError
+from godot_parallel.fused.fallback import UnsupportedError
 
 Array = npt.NDArray[Any]
 

@@ -20,6 +20,7 @@ from godot_parallel.errors import DivergedError
 from godot_parallel.fused.adam import AdamRates, AdamState, TorchAdam
 from godot_parallel.fused.backend import load_jax
 from godot_parallel.fused.distributions import read_distribution
+from godot_parallel.fused.fallback import UnsupportedError, train_or_restore
 from godot_parallel.fused.networks import FastForward, Places
 from godot_parallel.fused.observations import ObsEncoder
 from godot_parallel.fused.ppo_update import (
@@ -32,7 +33,6 @@ from godot_parallel.fused.ppo_update import (
     compiled_update,
 )
 from godot_parallel.fused.rollout import Actor, Collector, GroupedEnv, OneGroup
-from godot_parallel.fused.unsupported import UnsupportedError
 from godot_parallel.timers import Timer
 
 Array = npt.NDArray[Any]
@@ -200,7 +200,7 @@ class FusedPPO(PPO):
         """
         program = self.program()
         if program is None:
-            self._train_elsewhere()
+            train_or_restore(self, super().train)
             return
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
@@ -208,19 +208,6 @@ class FusedPPO(PPO):
         update.run()
         update.keep()
         self._log_update(update)
-
-    def _train_elsewhere(self) -> None:
-        before = {name: p.detach().clone() for name, p in self.policy.state_dict().items()}
-        problem: Exception | None = None
-        try:
-            super().train()
-        except ValueError as error:  # torch's distributions refuse NaN
-            problem = error
-        if not all(bool(p.isfinite().all()) for p in self.policy.parameters()):
-            self.policy.load_state_dict(before)
-            raise DivergedError("the update's parameters are not finite", {}) from problem
-        if problem:
-            raise problem
 
     def _log_update(self, update: _Update) -> None:
         told, strengths = update.told, update.strengths

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from godot_parallel.envs.batch import Batch
 from godot_parallel.run_folder import RunFolder, Table
@@ -106,7 +107,7 @@ class Watch(BaseCallback):
     def _on_rollout_end(self) -> None:
         now = self._rollout_ended = time.perf_counter()
         self._root.child("rollout").add(now - self._rollout_started)
-        if now - self._mark < 1.0 and self.model.__class__.__name__ == "SAC":
+        if now - self._mark < 1.0 and isinstance(self.model, OffPolicyAlgorithm):
             return  # SAC's rollouts are single steps
         times, span = self._batch.engine_times, now - self._mark
         steps, ticks = self.num_timesteps - self._mark_steps, times.ticks - self._mark_ticks

@@ -15,12 +15,13 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from godot_parallel.errors import RunFolderError, UsageError
 from godot_parallel.fused.ppo import FusedPPO
+from godot_parallel.fused.sac import FusedSAC
 from godot_parallel.run_folder import RunFolder
 from godot_parallel.training.config import TrainConfig
 
 ALGORITHMS: dict[str, type[BaseAlgorithm]] = {"ppo": PPO, "sac": SAC}
 LEARNERS: dict[str, dict[str, type[BaseAlgorithm]]] = {
-    "fused": {"ppo": FusedPPO, "sac": SAC},
+    "fused": {"ppo": FusedPPO, "sac": FusedSAC},
     "sb3": ALGORITHMS,
 }
 BEST, FINAL = "best_model.zip", "final_model.zip"
