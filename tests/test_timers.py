@@ -12,7 +12,17 @@ def test_self_time_is_total_minus_children():
     assert root.self_s == pytest.approx(2.0)
     assert root.child("rollout").self_s == pytest.approx(2.0)
     assert root.as_dict()["children"]["rollout"]["count"] == 2
-    assert root.summary() == "update 50%, rollout 30%, other 20%"
+    assert root.leaves() == {"update": 5.0, "policy": 1.0, "other": 4.0}
+    assert root.summary() == "update 50%, policy 10%, other 40%"
+
+
+def test_shares_add_up_to_100():
+    root = Timer()
+    for i in range(7):
+        root.child(f"part {i}").add(1.0)
+    root.total_s = 7.003
+    shares = [int(word.rstrip("%,")) for word in root.summary().split() if "%" in word]
+    assert sorted(shares) == [0, 14, 14, 14, 14, 14, 15, 15]
 
 
 def test_a_body_is_measured_even_when_it_fails():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from godot_parallel.analysis.curves import Curve
 from godot_parallel.analysis.plots import learning_curves
+from godot_parallel.cores import available_cores
 from godot_parallel.engine.export import bundled_game
 from godot_parallel.engine.process import EngineSettings
 from godot_parallel.run_folder import RunFolder
@@ -135,7 +135,7 @@ def verdict(what: str, measured: Sequence[Throughput]) -> str:
     if not gain:
         return (
             f"{what}: 8 >= 4 > 1 does not hold ({rates}): one game and its trainer keep the "
-            f"{os.cpu_count()} cores of this machine busy, and more only compete: that is the hardware's "
+            f"{available_cores()} cores of this machine busy, and more only compete: that is the hardware's "
             "limit. Training still gains, since the policy acts for all at once (docs/speed.md)"
         )
     if eight.steps_per_s - four.steps_per_s > slack:

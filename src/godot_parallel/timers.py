@@ -57,9 +57,25 @@ class Timer:
             "children": children,
         }
 
+    def leaves(self) -> dict[str, float]:
+        """Seconds of every part that has no parts, by name; what is left of the others is ``other``."""
+        seconds = {"other": 0.0}
+        for name, child in self.children.items():
+            for leaf, s in (child.leaves() if child.children else {name: child.total_s}).items():
+                seconds[leaf] = seconds.get(leaf, 0.0) + s
+        seconds["other"] += max(0.0, self.self_s)
+        return seconds
+
     def summary(self) -> str:
-        """One line: the share of each part and of the rest."""
-        whole = self.total_s or 1.0
-        parts = sorted(self.children.items(), key=lambda item: -item[1].total_s)
-        shares = [f"{name} {child.total_s / whole:.0%}" for name, child in parts]
-        return ", ".join([*shares, f"other {max(0.0, self.self_s) / whole:.0%}"])
+        """One line: the shares of the leaves in per cent; they add up to 100."""
+        seconds = self.leaves()
+        whole = sum(seconds.values()) or 1.0
+        exact = {name: 100 * s / whole for name, s in seconds.items()}
+        shares = {name: int(share) for name, share in exact.items()}
+        # Largest remainders are rounded up, as many as it takes.
+        by_remainder = sorted(exact, key=lambda name: shares[name] - exact[name])
+        for name in by_remainder[: round(sum(exact.values())) - sum(shares.values())]:
+            shares[name] += 1
+        other = shares.pop("other")
+        named = sorted(((n, share) for n, share in shares.items() if share), key=lambda item: -item[1])
+        return ", ".join(f"{name} {share}%" for name, share in [*named, ("other", other)])

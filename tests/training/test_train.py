@@ -12,7 +12,7 @@ import pytest
 from stable_baselines3 import PPO
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from godot_parallel.errors import EngineDiedError, RunFolderError, UsageError
+from godot_parallel.errors import DivergedError, EngineDiedError, RunFolderError, UsageError
 from godot_parallel.training.config import TrainConfig
 from godot_parallel.training.train import train, train_and_eval
 
@@ -60,6 +60,23 @@ def test_a_run_leaves_everything(config):
     parts = sum(child["total_s"] for child in timers["children"].values())
     assert 0 < parts <= timers["total_s"]
     assert {"rollout", "update", "evaluation", "start-up"} <= set(timers["children"])
+    rollout = timers["children"]["rollout"]
+    told = {name: child["total_s"] for name, child in rollout["children"].items()}
+    assert {"engine physics", "observe", "encode", "wire", "policy", "buffer", "callbacks"} == set(told)
+    assert min(told.values()) >= 0
+    assert sum(told.values()) <= rollout["total_s"]
+    assert told["wire"] > 0
+
+
+def test_a_diverging_run_keeps_the_model_before_and_the_batch(config):
+    with pytest.raises(DivergedError, match="smaller --learning_rate") as caught:
+        train(config(learning_rate=1e30))
+    folder = Path(config().experiment_dir) / config().experiment_name
+    assert str(folder) in str(caught.value)
+    with np.load(folder / "diverged_batch.npz") as batch:
+        assert len(batch["features"]) == len(batch["returns"]) == config().batch_size
+    model = PPO.load(folder / "final_model.zip", device="cpu")
+    assert all(bool(p.isfinite().all()) for p in model.policy.parameters())
 
 
 def test_tensorboard_finds_the_usual_tags(config):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from godot_parallel.cores import available_cores
 from godot_parallel.errors import (
     EngineDiedError,
     EngineError,
@@ -168,8 +169,7 @@ def arguments(settings: EngineSettings, port: int, rank: int, ticks_per_second: 
 
 def spin_s(settings: EngineSettings) -> float:
     """Seconds that either side stays awake for an answer: only where cores have nothing else to do."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return SPIN_S if settings.n_parallel < cores else 0.0
+    return SPIN_S if settings.n_parallel < available_cores() else 0.0
 
 
 def _signed(value: int) -> int:

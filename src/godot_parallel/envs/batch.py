@@ -110,6 +110,8 @@ class Batch:
             self.close()
             raise
         self.engine_times = EngineTimes()
+        self.blocked_s = 0.0
+        """Seconds that callers have spent in ``send`` and ``receive``."""
         self.steps = 0
         self._asked = [False] * len(self._games)
         self._early: dict[int, Tail] = {}
@@ -214,6 +216,7 @@ class Batch:
             actions: By key: continuous (n, size) in -1..1, discrete (n,) integers.
             group: One of ``groups``, to send to its n rows only; all N rows if ``None``.
         """
+        started = time.perf_counter()
         group = group or self._whole
         n = len(group.reward)
         blocks = [self._action_block(key, actions, n) for key in self.spec.actions]
@@ -225,6 +228,7 @@ class Batch:
             self._asked[rank] = True
         if group.ranks.start == 0:
             self.steps += 1
+        self.blocked_s += time.perf_counter() - started
 
     def _action_block(self, key: ActionKey, actions: Mapping[str, Array], n: int) -> Array:
         if key.name not in actions:
@@ -254,12 +258,15 @@ class Batch:
             EngineTimeoutError: One did not answer within ``step_timeout``.
             EnvironmentDataError: An observation or reward is not finite.
         """
+        started = time.perf_counter()
         group = group or self._whole
         if not self._closed and not all(self._asked[rank] for rank in group.ranks):
             raise UsageError("receive: nothing was asked; call send() or reset() first")
         tails = [self._receive(rank) for rank in group.ranks]
         self._check_finite(group, tails)
-        return self._transition(group, tails)
+        transition = self._transition(group, tails)
+        self.blocked_s += time.perf_counter() - started
+        return transition
 
     def _receive(self, rank: int) -> Tail:
         if (early := self._early.pop(rank, None)) is None:

@@ -99,7 +99,7 @@ class FusedPPO(PPO):
     fallback_reason: str | None = None
     """Why Stable-Baselines3's own code is used; ``None`` as long as ours is."""
     timer: Timer | None = None
-    """Told where a rollout's time goes, if set."""
+    """Told how long the policy, the buffer and the callbacks take in rollouts, if set."""
 
     def program(self) -> _Program | None:
         """The policy as data; ``None`` where Stable-Baselines3 has to do it."""

@@ -143,7 +143,7 @@ class Collector:
         named = buffer.observations if isinstance(buffer.observations, dict) else {None: buffer.observations}
         self._stores: dict[str | None, Array] = named  # type: ignore[assignment]
         self._drawn: list[Array] = [noise[0]] * len(self._groups)
-        self._policy_s = self._wait_s = self._buffer_s = 0.0
+        self._policy_s = self._buffer_s = 0.0
         self.cut_off: list[tuple[int, int, Any]] = []
         """(step, row, last observation) of every episode that a time limit ended."""
 
@@ -170,22 +170,18 @@ class Collector:
 
     def tell_times(self) -> None:
         """Adds this rollout's times to the timer."""
-        for name, seconds in (("policy", self._policy_s), ("wait", self._wait_s), ("buffer", self._buffer_s)):
-            self.timer.child(name).add(seconds)
+        self.timer.child("policy").add(self._policy_s)
+        self.timer.child("buffer").add(self._buffer_s)
 
     def _send(self, group: int, t: int) -> None:
         started = perf_counter()
         rows = self._groups[group][1]
         self._drawn[group], actions = self._actor.act(group, self._obs[group], self._noise[t, rows])
-        chosen = perf_counter()
+        self._policy_s += perf_counter() - started
         self._env.send_group(group, actions)
-        self._policy_s += chosen - started
-        self._wait_s += perf_counter() - chosen
 
     def _step_group(self, group: int, rows: slice, t: int, last: bool) -> Answer:
-        started = perf_counter()
         answer = Answer(*self._env.receive_group(group))
-        self._wait_s += perf_counter() - started
         drawn, self._obs[group] = self._drawn[group], answer.obs
         if self._looks_ahead and not last:
             self._send(group, t + 1)

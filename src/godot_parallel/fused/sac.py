@@ -30,7 +30,6 @@ from godot_parallel.fused.sac_update import (
     SacStrengths,
     compiled_sac_update,
 )
-from godot_parallel.timers import Timer
 
 Array = npt.NDArray[Any]
 logger = logging.getLogger(__name__)
@@ -100,8 +99,6 @@ class FusedSAC(SAC):
     _program: _Program | None = None
     fallback_reason: str | None = None
     """Why Stable-Baselines3's own code is used; ``None`` as long as ours is."""
-    timer: Timer | None = None
-    """Told where a rollout's time goes, if set."""
 
     def program(self) -> _Program | None:
         """The policy as data; ``None`` where Stable-Baselines3 has to do it."""
@@ -116,7 +113,7 @@ class FusedSAC(SAC):
         return self._program
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_program", "fallback_reason", "timer"]
+        return [*super()._excluded_save_params(), "_program", "fallback_reason"]
 
     def train(self, gradient_steps: int, batch_size: int = 64) -> None:
         """Takes gradient steps on samples of the replay buffer.

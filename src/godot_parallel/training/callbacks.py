@@ -12,7 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
-from godot_parallel.envs.batch import Batch
+from godot_parallel.envs.batch import Array, Batch
 from godot_parallel.run_folder import RunFolder, Table
 from godot_parallel.timers import Timer
 from godot_parallel.training.evaluate import Evaluation
@@ -52,6 +52,35 @@ class CsvWriter(KVWriter):
         """Nothing is kept open."""
 
 
+class _WaitParts:
+    """Splits the time spent waiting for games into what the games say they did, and the wire.
+
+    Games that simulate while the policy acts for others are not waited for: of such time only the part
+    that was waited for is told.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._before = self._now()
+
+    def _now(self) -> Array:
+        t, processes = self._batch.engine_times, max(1, len(self._batch.pids))
+        busy = np.array([t.physics_s, t.observe_s, t.encode_s]) / processes
+        return np.append(busy, self._batch.blocked_s)
+
+    def tell(self, rollout: Timer) -> None:
+        """Adds what was waited since the last time."""
+        now = self._now()
+        *busy, blocked = now - self._before
+        self._before = now
+        told = sum(busy)
+        scale = min(1.0, blocked / told) if told > 0 else 0.0
+        for name, seconds in zip(("engine physics", "observe", "encode"), busy, strict=True):
+            rollout.child(name).add(seconds * scale)
+        rest = "wire" if self._batch.spec.native else "engine and wire"  # other games do not tell
+        rollout.child(rest).add(max(0.0, blocked - told * scale))
+
+
 class Watch(BaseCallback):
     """Times rollouts and updates, logs the throughput, tells how it goes, and ends when asked to."""
 
@@ -75,8 +104,12 @@ class Watch(BaseCallback):
         self._rollout_started = 0.0
         self._rollout_ended: float | None = None
         self._last_told = 0.0
+        self._parts = _WaitParts(batch)
         self.episodes = np.zeros(batch.n_environments, np.int64)
         self.aside_s = 0.0  # spent in evaluation and saving since the rollout ended
+
+    def _on_training_start(self) -> None:
+        self._parts = _WaitParts(self._batch)
 
     def _on_rollout_start(self) -> None:
         now = time.perf_counter()
@@ -106,7 +139,9 @@ class Watch(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         now = self._rollout_ended = time.perf_counter()
-        self._root.child("rollout").add(now - self._rollout_started)
+        rollout = self._root.child("rollout")
+        rollout.add(now - self._rollout_started)
+        self._parts.tell(rollout)
         if now - self._mark < 1.0 and isinstance(self.model, OffPolicyAlgorithm):
             return  # SAC's rollouts are single steps
         times, span = self._batch.engine_times, now - self._mark

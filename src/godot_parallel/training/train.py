@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.metadata
+import io
 import logging
 import platform
 import shlex
@@ -25,7 +26,9 @@ from godot_parallel.engine.process import EngineSettings, game_command
 from godot_parallel.engine.seeding import spawn_seed
 from godot_parallel.envs.batch import Batch
 from godot_parallel.envs.sb3_env import GodotSb3VecEnv
-from godot_parallel.errors import RunFolderError, UsageError
+from godot_parallel.errors import DivergedError, RunFolderError, UsageError
+from godot_parallel.fused.ppo import FusedPPO
+from godot_parallel.fused.sac import FusedSAC
 from godot_parallel.run_folder import RunFolder
 from godot_parallel.timers import Timer
 from godot_parallel.training.callbacks import CsvWriter, Keeper, Reporter, Watch
@@ -39,7 +42,8 @@ logger = logging.getLogger(__name__)
 EVALUATION_INSTANCES = 4
 REPORT_EPISODES = 20
 NOTHING = Evaluation((), (), ())
-_PACKAGES = ("godot-parallel", "stable-baselines3", "torch", "numpy", "gymnasium")
+_PACKAGES = ("godot-parallel", "stable-baselines3", "torch", "jax", "jaxlib", "numpy", "gymnasium")
+DIVERGED_BATCH = "diverged_batch.npz"
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,10 @@ class _Run:
             self._write_description(batch)
             model = self._make_model(GodotSb3VecEnv(batch))
             model.set_logger(self._logger())
+            if isinstance(model, FusedPPO):
+                model.timer = self.root.child("rollout")
+            if isinstance(model, FusedPPO | FusedSAC):
+                model.program()  # imports JAX; what can't be covered is said now
         first_step = model.num_timesteps
         total = self.config.timesteps
         watch = Watch(batch, self.folder, self.root, self.reporter, total, self.interrupt)
@@ -165,10 +173,25 @@ class _Run:
         return self._result(model, first_step, keeper)
 
     def _learn(self, model: BaseAlgorithm, steps: int, watch: Watch, keeper: Keeper) -> None:
-        model.learn(steps, callback=[watch, keeper], reset_num_timesteps=False)
+        try:
+            model.learn(steps, callback=[watch, keeper], reset_num_timesteps=False)
+        except DivergedError as error:
+            raise DivergedError(self._tell_diverged(error, model), error.batch) from error
         if not self.interrupt():
             keeper.evaluate()
             model.logger.dump(model.num_timesteps)
+
+    def _tell_diverged(self, error: DivergedError, model: BaseAlgorithm) -> str:
+        kept = f"the model before that update is {FINAL} in {self.folder.path}"
+        if error.batch:
+            stream = io.BytesIO()
+            np.savez(stream, **error.batch)
+            self.folder.write_bytes(DIVERGED_BATCH, stream.getvalue())
+            kept += f", the samples of that minibatch are {DIVERGED_BATCH} there"
+        return (
+            f"training diverged at step {model.num_timesteps}: {error}; {kept}; "
+            "try a smaller --learning_rate, and look for rewards or observations of extreme size"
+        )
 
     def _save_end(self, model: BaseAlgorithm, keeper: Keeper) -> None:
         with self.root.measure("save"):
