@@ -19,24 +19,6 @@ from godot_parallel.training.train import train, train_and_eval
 SRC = Path(__file__).parents[2] / "src"
 
 
-@pytest.fixture
-def config(fake_game, tmp_path):
-    def make(fault="", at=2, **own):
-        own = {
-            "env_path": fake_game(fault, at),
-            "experiment_dir": tmp_path / "runs",
-            "experiment_name": "run",
-            "timesteps": 256,
-            "instances": 2,
-            "n_steps": 32,
-            "eval_episodes": 4,
-            "eval_freq": 100,
-        } | own
-        return TrainConfig(**own)
-
-    return make
-
-
 def rows(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
@@ -196,6 +178,8 @@ def test_train_and_eval_returns_the_mean_of_the_report(config, tmp_path):
     ("wrong", "words"),
     [
         ({"timesteps": 0}, "timesteps"),
+        ({"timesteps": "auto"}, "timesteps: expected at least 1, found 'auto'"),
+        ({"n_parallel": "many"}, "n_parallel: expected at least 1, found 'many'"),
         ({"batch_size": 1}, "batch_size"),
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"gamma": 1.5}, "gamma"),

@@ -34,10 +34,11 @@ class TrainConfig:
     """Folder that the runs' folders lie in. TensorBoard: tensorboard --logdir=logs"""
     timesteps: int = 1_000_000
     """Agent steps to train for, all environments together."""
-    n_parallel: int = 1
-    """Godot processes. Uses several cores; environments = n_parallel x instances."""
-    instances: int | None = None
-    """Copies of the environment inside each process; as the scene says if not given."""
+    n_parallel: int | Literal["auto"] = 1
+    """Godot processes. Uses several cores; environments = n_parallel x instances. auto: measures a few
+    numbers for some seconds and takes the fastest."""
+    instances: int | Literal["auto"] | None = None
+    """Copies of the environment inside each process; as the scene says if not given. auto: as above."""
     isolation: Literal["world", "grid"] | None = None
     """Copies in physics worlds of their own (world), or spaced out in one world (grid, faster)."""
     action_repeat: int | None = None
@@ -114,8 +115,10 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
             value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise UsageError(f"{name}: expected at least {least}, found {value}")
+            if value is None or (value == "auto" and name in ("n_parallel", "instances")):
+                continue
+            if isinstance(value, str) or not value >= least:
+                raise UsageError(f"{name}: expected at least {least}, found {value!r}")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"learning_rate: expected a number above 0, found {self.learning_rate}")
         for name in ("gamma", "gae_lambda"):
@@ -134,8 +137,8 @@ class TrainConfig:
         """How to start the games of this run."""
         return EngineSettings(
             env_path=game,
-            n_parallel=self.n_parallel,
-            instances=self.instances,
+            n_parallel=1 if self.n_parallel == "auto" else self.n_parallel,
+            instances=None if self.instances == "auto" else self.instances,
             isolation=self.isolation,
             action_repeat=self.action_repeat,
             speedup=self.speedup,

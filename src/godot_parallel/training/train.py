@@ -22,7 +22,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 
 from godot_parallel.engine.export import bundled_game
-from godot_parallel.engine.process import EngineSettings, game_command
+from godot_parallel.engine.process import game_command
 from godot_parallel.engine.seeding import spawn_seed
 from godot_parallel.envs.batch import Batch
 from godot_parallel.envs.sb3_env import GodotSb3VecEnv
@@ -35,6 +35,7 @@ from godot_parallel.training.callbacks import CsvWriter, Keeper, Reporter, Watch
 from godot_parallel.training.config import TrainConfig
 from godot_parallel.training.evaluate import Evaluation, check_spaces, evaluate
 from godot_parallel.training.interrupt import Interrupt
+from godot_parallel.training.layout import choose_layout
 from godot_parallel.training.models import ALGORITHMS, BEST, FINAL, load_model, make_model, save_model
 
 logger = logging.getLogger(__name__)
@@ -103,25 +104,27 @@ def train(config: TrainConfig, reporter: Reporter | None = None) -> RunResult:
     game = resolve_game(config, reporter)
     if game is None:
         reporter.say(f"no --env_path: press Play in the Godot editor (waiting on port {config.editor_port})")
-    settings = config.engine_settings(game, None)
+    config.engine_settings(game, None)  # checks it
     if game is not None:
         game_command(game)  # tells what is wrong with it before anything is written
     folder = RunFolder.create(
         config.experiment_dir, config.experiment_name, resume=config.resume, force=config.force
     )
     try:
-        return _train_in(folder, config, settings, game, reporter)
+        return _train_in(folder, config, game, reporter)
     finally:
         folder.release()
 
 
-def _train_in(
-    folder: RunFolder, config: TrainConfig, settings: EngineSettings, game: Path | None, reporter: Reporter
-) -> RunResult:
+def _train_in(folder: RunFolder, config: TrainConfig, game: Path | None, reporter: Reporter) -> RunResult:
     torch.set_num_threads(config.threads)
     interrupt = Interrupt()
     run = _Run(config, folder, reporter, interrupt)
-    settings = dataclasses.replace(settings, log_dir=folder.path / "engine")
+    with run.root.measure("auto layout"):
+        if choice := choose_layout(config, game, reporter):
+            run.config = config = dataclasses.replace(config, **dataclasses.asdict(choice.layout))
+            folder.write_json("layout.json", choice.as_dict())
+    settings = config.engine_settings(game, folder.path / "engine")
     with run.root.measure("start-up"):
         batch = Batch(settings)  # nothing to save yet: Ctrl+C ends it at once
     with interrupt, batch:
