@@ -318,3 +318,51 @@ def test_a_callback_that_stops_loses_no_answer(make_env, ready):
     assert model.num_timesteps == 12
     model.learn(128)  # and it goes on
     assert model.num_timesteps == 128
+
+
+def test_a_pipelined_update_learns_from_the_rollout_before(make_env, ready):
+    """Against Stable-Baselines3's update, called with the rollouts and in the order that pipelining means."""
+    ours, played = (make(FusedPPO, make_env(PLAIN, TWO), learning_rate=3e-3) for _ in range(2))
+    learner = make(PPO, make_env(PLAIN, TWO), learning_rate=3e-3)
+    callback = ready(played)
+    ready(learner)
+    torch.manual_seed(5)
+    np.random.seed(5)
+    ours.pipeline = True
+    ours.learn(4 * 128, reset_num_timesteps=False)
+
+    torch.manual_seed(5)
+    np.random.seed(5)
+    waiting = None
+    for _ in range(4):
+        played.set_parameters(copy.deepcopy(learner.get_parameters()))
+        played.collect_rollouts(played.env, callback, played.rollout_buffer, 32)
+        rollout = copy.deepcopy(played.rollout_buffer)
+        if waiting is not None:
+            learner.rollout_buffer = waiting
+            learner.train()
+        waiting = rollout
+    assert difference(ours, learner) > 1e-4  # the last update is still under way
+    learner.rollout_buffer = waiting
+    learner.train()
+    assert difference(ours, learner) < 1e-5
+    assert ours._n_updates == learner._n_updates == 12
+    assert np.allclose(ours.rollout_buffer.log_probs, played.rollout_buffer.log_probs, atol=1e-5)
+
+
+def test_a_pipelined_model_is_saved_whole(make_env, tmp_path):
+    model = make(FusedPPO, make_env(PLAIN, TWO))
+    model.pipeline = True
+    model.learn(256).save(tmp_path / "model")
+    loaded = PPO.load(tmp_path / "model", device="cpu")
+    assert difference(model, loaded) == 0
+    assert not hasattr(loaded, "pipeline")
+    assert FusedPPO.load(tmp_path / "model", device="cpu").pipeline is False
+
+
+def test_a_pipelined_update_that_diverges_is_told(make_env):
+    model = make(FusedPPO, make_env(PLAIN, TWO), learning_rate=1e30)
+    model.pipeline = True
+    with pytest.raises(DivergedError, match="not finite"):
+        model.learn(1024)
+    assert all(bool(p.isfinite().all()) for p in model.policy.parameters())

@@ -16,6 +16,7 @@ from godot_parallel.engine.process import EngineSettings
 from godot_parallel.envs.batch import Batch
 from godot_parallel.errors import EngineDiedError
 from godot_parallel.training.config import TrainConfig
+from godot_parallel.training.models import FINAL, load_model
 from godot_parallel.training.train import train, train_and_eval
 
 pytestmark = pytest.mark.engine
@@ -221,3 +222,17 @@ def test_a_game_that_dies_in_training_loses_nothing(ball_chase, tmp_path, monkey
         train(config)
     assert (Path(tmp_path) / "x" / "final_model.zip").exists()
     assert list((Path(tmp_path) / "x" / "checkpoints").glob("step_*.zip"))
+
+
+def test_training_in_any_layout_gives_the_same_weights(ball_chase, tmp_path):
+    """Two processes are stepped in turns, four in two halves: that changes when, not what."""
+    weights = []
+    for n_parallel, instances in ((1, 8), (2, 4), (4, 2)):
+        config = TrainConfig(
+            env_path=ball_chase, experiment_dir=tmp_path, experiment_name=f"{n_parallel}x{instances}",
+            n_parallel=n_parallel, instances=instances, timesteps=4096, eval_freq=4096, eval_episodes=4,
+        )  # fmt: skip
+        model = load_model(train(config).folder / FINAL)
+        weights.append(np.concatenate([p.detach().numpy().ravel() for p in model.policy.parameters()]))
+    assert (weights[0] == weights[1]).all()
+    assert (weights[0] == weights[2]).all()

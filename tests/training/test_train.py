@@ -50,6 +50,16 @@ def test_a_run_leaves_everything(config):
     assert told["wire"] > 0
 
 
+def test_a_pipelined_run_is_reproducible_and_another_one(config):
+    weights = []
+    for name, pipeline in (("a", True), ("b", True), ("c", False)):
+        folder = train(config(experiment_name=name, pipeline=pipeline)).folder
+        model = PPO.load(folder / "final_model.zip", device="cpu")
+        weights.append(np.concatenate([p.detach().numpy().ravel() for p in model.policy.parameters()]))
+    assert (weights[0] == weights[1]).all()
+    assert not (weights[0] == weights[2]).all()
+
+
 def test_a_diverging_run_keeps_the_model_before_and_the_batch(config):
     with pytest.raises(DivergedError, match="smaller --learning_rate") as caught:
         train(config(learning_rate=1e30))
@@ -184,6 +194,8 @@ def test_train_and_eval_returns_the_mean_of_the_report(config, tmp_path):
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"gamma": 1.5}, "gamma"),
         ({"env": "x"}, "not by both"),
+        ({"pipeline": True, "algo": "sac"}, "pipeline: needs --algo ppo"),
+        ({"pipeline": True, "learner": "sb3"}, "pipeline: needs .*--learner fused"),
         ({"n_parallel": 2, "env_path": None}, "n_parallel 2 needs"),
         ({"n_steps": 33, "instances": 1, "batch_size": 32}, "minibatch of one sample"),
     ],

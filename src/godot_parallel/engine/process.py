@@ -57,6 +57,7 @@ class EngineSettings:
         action_repeat: Ticks per step; ``None``: as the scene says.
         speedup: Pace in a window, as a multiple of real time.
         show_window: Shows the game.
+        trainer_threads: Threads of this program that are busy while the games play.
         seed: 64-bit base seed (see :func:`godot_parallel.engine.seeding.spawn_seed`).
         log_dir: Folder for ``<rank>.log``, what each process prints; ``None``: a temporary one.
         start_timeout: Seconds until the game must have answered the handshake.
@@ -71,6 +72,7 @@ class EngineSettings:
     action_repeat: int | None = None
     speedup: float = 1.0
     show_window: bool = False
+    trainer_threads: int = 1
     seed: int = 0
     log_dir: Path | None = None
     start_timeout: float = 60.0
@@ -169,7 +171,8 @@ def arguments(settings: EngineSettings, port: int, rank: int, ticks_per_second: 
 
 def spin_s(settings: EngineSettings) -> float:
     """Seconds that either side stays awake for an answer: only where cores have nothing else to do."""
-    return SPIN_S if settings.n_parallel < available_cores() else 0.0
+    busy = settings.n_parallel + settings.trainer_threads
+    return SPIN_S if busy <= available_cores() else 0.0
 
 
 def _signed(value: int) -> int:

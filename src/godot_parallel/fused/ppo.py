@@ -95,11 +95,14 @@ class FusedPPO(PPO):
     """
 
     _program: _Program | None = None
-    _pending: Any = None
+    _pending: _Update | None = None
     fallback_reason: str | None = None
     """Why Stable-Baselines3's own code is used; ``None`` as long as ours is."""
     timer: Timer | None = None
     """Told how long the policy, the buffer and the callbacks take in rollouts, if set."""
+    pipeline: bool = False
+    """Computes each update while the next rollout is collected. Rollouts are then played by a policy that
+    is one update old, whose own log-probabilities the update's importance ratios refer to."""
 
     def program(self) -> _Program | None:
         """The policy as data; ``None`` where Stable-Baselines3 has to do it."""
@@ -116,7 +119,14 @@ class FusedPPO(PPO):
         return self._program
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_program", "fallback_reason", "timer", "_pending"]
+        return [
+            *super()._excluded_save_params(),
+            "_program",
+            "fallback_reason",
+            "timer",
+            "_pending",
+            "pipeline",
+        ]
 
     def collect_rollouts(
         self,
@@ -148,6 +158,9 @@ class FusedPPO(PPO):
             callbacks_s += perf_counter() - started
         self._keep_last(step)
         self._finish_rollout(program, collector, rollout_buffer)
+        if self._pending:
+            with collector.timer.measure("update"):
+                self._settle()
         collector.tell_times()
         collector.timer.child("callbacks").add(callbacks_s)
         callback.update_locals({"rollout_buffer": rollout_buffer})
@@ -204,10 +217,24 @@ class FusedPPO(PPO):
             return
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
-        update = _Update(self, program)
-        update.run()
-        update.keep()
-        self._log_update(update)
+        self._pending = _Update(self, program)
+        self._pending.start()
+        if not self.pipeline:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Keeps the outcome of the update that is under way, if there is one."""
+        update, self._pending = self._pending, None
+        if update:
+            update.keep()
+            self._log_update(update)
+
+    def learn(self, *args: Any, **kwargs: Any) -> FusedPPO:
+        """As in Stable-Baselines3."""
+        try:
+            return super().learn(*args, **kwargs)
+        finally:
+            self._settle()
 
     def _log_update(self, update: _Update) -> None:
         told, strengths = update.told, update.strengths
@@ -219,10 +246,7 @@ class FusedPPO(PPO):
         record("train/approx_kl", told.last_epoch("approx_kl"))
         record("train/clip_fraction", told.mean("clip_fraction"))
         record("train/loss", told.last("total"))
-        buffer = self.rollout_buffer
-        record(
-            "train/explained_variance", explained_variance(buffer.values.flatten(), buffer.returns.flatten())
-        )
+        record("train/explained_variance", explained_variance(update.samples.values, update.samples.returns))
         if hasattr(self.policy, "log_std"):
             record("train/std", float(np.exp(self.policy.log_std.detach().numpy()).mean()))
         record("train/n_updates", self._n_updates, exclude="tensorboard")
@@ -276,7 +300,7 @@ class _Update:
         self._n = buffer.buffer_size * buffer.n_envs
         self._random_state = np.random.get_state()
         self._orders = np.stack([np.random.permutation(self._n) for _ in range(model.n_epochs)])
-        self._samples = self._take(buffer)
+        self.samples = self._take(buffer)
         progress = model._current_progress_remaining
         values_clipped = model.clip_range_vf is not None
         self.strengths = Strengths(
@@ -305,27 +329,27 @@ class _Update:
         features = self._program.encoder.encode(_flat_obs(buffer), self._n)
         return Samples(features, buffer.actions.reshape(self._n, -1), *flat)
 
-    def run(self) -> None:
-        """Computes it; may be called in a thread of its own."""
-        self._new, losses = compiled_update()(
+    def start(self) -> None:
+        """Begins to compute it, in a thread of JAX's own."""
+        self._new, self._losses = compiled_update()(
             self._program.networks,
             self._switches,
             self._batch_size,
             self._program.adam.rules,
             self._adam,
-            self._samples,
+            self.samples,
             self._orders.astype(np.int32),
             self._rates,
             self.strengths,
         )
-        self.told = _Told(losses)
 
     def keep(self) -> None:
-        """Writes the outcome into the policy.
+        """Waits for the outcome and writes it into the policy.
 
         Raises:
             DivergedError: It is not finite.
         """
+        self.told = _Told(self._losses)
         new = AdamState(*(np.asarray(vector) for vector in self._new))
         bad = self.told.first_bad()
         if bad is not None or not np.isfinite(new.parameters).all():
@@ -340,5 +364,5 @@ class _Update:
         per_epoch = self._rates.step_size.shape[1]
         epoch, place = divmod(self._rates.step_size.size - 1 if bad is None else bad, per_epoch)
         rows = self._orders[epoch][place * self._batch_size : (place + 1) * self._batch_size]
-        batch = {name: block[rows] for name, block in self._samples._asdict().items()}
+        batch = {name: block[rows] for name, block in self.samples._asdict().items()}
         raise DivergedError(f"the update's loss is not finite in minibatch {place} of epoch {epoch}", batch)

@@ -54,6 +54,9 @@ class TrainConfig:
     """Learning algorithm of Stable-Baselines3."""
     learner: Literal["fused", "sb3"] = "fused"
     """Who computes: compiled code with the same numbers (fused), or Stable-Baselines3 itself (sb3)."""
+    pipeline: bool = False
+    """PPO: learns from one rollout while the next is played, by a policy that is one update old. Faster
+    where a core would be idle; the results are other ones."""
     device: str = "cpu"
     """Where the network lives: cpu is fastest for small networks; cuda pays for images."""
     threads: int = 1
@@ -126,6 +129,10 @@ class TrainConfig:
                 raise UsageError(f"{name}: expected a number from 0 to 1, found {getattr(self, name)}")
         if self.gradient_steps < 1 and self.gradient_steps != -1:
             raise UsageError(f"gradient_steps: expected at least 1, or -1, found {self.gradient_steps}")
+        if self.pipeline and (self.algo, self.learner) != ("ppo", "fused"):
+            raise UsageError(
+                f"pipeline: needs --algo ppo and --learner fused, found {self.algo} and {self.learner}"
+            )
         if self.env_path is not None and self.env is not None:
             raise UsageError("give the game by --env_path or by --env, not by both")
         if self.env is None:
@@ -143,6 +150,7 @@ class TrainConfig:
             action_repeat=self.action_repeat,
             speedup=self.speedup,
             show_window=self.viz,
+            trainer_threads=2 if self.pipeline else 1,
             seed=spawn_seed(self.seed, purpose),
             log_dir=log_dir,
             start_timeout=self.start_timeout,

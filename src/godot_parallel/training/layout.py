@@ -15,6 +15,7 @@ from godot_parallel.cores import available_cores
 from godot_parallel.envs.batch import Batch
 from godot_parallel.envs.sb3_env import GodotSb3VecEnv
 from godot_parallel.errors import UsageError
+from godot_parallel.fused.ppo import FusedPPO
 from godot_parallel.training.callbacks import Reporter
 from godot_parallel.training.config import MIN_N_STEPS, ROLLOUT_STEPS, TrainConfig
 from godot_parallel.training.models import make_model
@@ -157,7 +158,10 @@ class _Search:
             # Random actions are no training, and an empty buffer of a million rows costs its zeros.
             few = dataclasses.replace(config, learning_starts=0, buffer_size=min(config.buffer_size, 20_000))
             watch = _Stopwatch(seconds)
-            make_model(few, env).learn(2**62, callback=watch)
+            model = make_model(few, env)
+            if isinstance(model, FusedPPO):
+                model.pipeline = config.pipeline
+            model.learn(2**62, callback=watch)
         self.measured[layout] = watch.steps_per_s
         self._reporter.say(f"auto layout: {layout}: {watch.steps_per_s:,.0f} steps/s")
         return watch.steps_per_s

@@ -156,6 +156,7 @@ class _Run:
             model.set_logger(self._logger())
             if isinstance(model, FusedPPO):
                 model.timer = self.root.child("rollout")
+                model.pipeline = self.config.pipeline
             if isinstance(model, FusedPPO | FusedSAC):
                 model.program()  # imports JAX; what can't be covered is said now
         first_step = model.num_timesteps
