@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := src tests benchmarks
 
-.PHONY: demo test check bench bench-ball-chase clean
+.PHONY: demo test check bench bench-throughput bench-engine bench-learner bench-training bench-returns \
+	bench-ball-chase clean
 
 demo: $(STAMP)
 	$(BIN)/gdrl demo
@@ -20,9 +21,18 @@ check: $(STAMP)
 	$(BIN)/gdformat --check godot/addons godot/games godot/tests
 	$(BIN)/gdlint godot/addons godot/games godot/tests
 
-# PEER_GAME: the other project's own BallChase, exported with its own plugin outside this repository.
-bench: $(STAMP) $(if $(PEER_GAME),.peer-venv/.installed)
-	$(BIN)/python benchmarks/throughput.py $(if $(PEER_GAME),--peer_game $(PEER_GAME))
+# All benchmarks but the two that train over several seeds. PEER_GAME: the other project's own BallChase,
+# exported with its own plugin outside this repository.
+bench: bench-throughput bench-engine bench-learner bench-training
+
+PEER := $(if $(PEER_GAME),--peer_game $(PEER_GAME))
+PEER_VENV := $(if $(PEER_GAME),.peer-venv/.installed)
+
+bench-throughput bench-training: bench-%: $(STAMP) $(PEER_VENV)
+	$(BIN)/python benchmarks/$*.py $(PEER)
+
+bench-engine bench-learner bench-returns: bench-%: $(STAMP)
+	$(BIN)/python benchmarks/$*.py
 
 bench-ball-chase: $(STAMP)
 	$(BIN)/python benchmarks/ball_chase.py

@@ -31,7 +31,7 @@ def rates(monkeypatch):
             self.measured[layout] = rate(layout.n_parallel, layout.instances)
             return self.measured[layout]
 
-        monkeypatch.setattr(layout._Search, "_measure", measure)
+        monkeypatch.setattr(layout.LayoutSearch, "measure", measure)
         return asked
 
     return use

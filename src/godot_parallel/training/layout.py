@@ -91,14 +91,21 @@ def choose_layout(config: TrainConfig, game: Path | None, reporter: Reporter) ->
     if game is None:
         reporter.say("auto layout: a game in the editor is one process, with the copies that its scene says")
         return Choice(Layout(1, config.instances if isinstance(config.instances, int) else None), cores, {})
-    search = _Search(config, game, reporter, cores)
+    search = LayoutSearch(config, game, reporter, cores)
     best = search.run()
     reporter.say(f"auto layout: {best} ({search.measured[best]:,.0f} steps/s)")
     return Choice(best, cores, search.measured)
 
 
-class _Search:
-    """More and more processes, each with fewer and fewer instances; the best once more, for longer."""
+class LayoutSearch:
+    """More and more processes, each with fewer and fewer instances; the best once more, for longer.
+
+    Args:
+        config: All options; what is not ``auto`` in it stays.
+        game: The game.
+        reporter: Told each measurement.
+        cores: As many processes at most.
+    """
 
     def __init__(self, config: TrainConfig, game: Path, reporter: Reporter, cores: int) -> None:
         self._config, self._game, self._reporter, self._cores = config, game, reporter, cores
@@ -142,16 +149,17 @@ class _Search:
     def run(self) -> Layout:
         """Measures; returns the best."""
         for n_parallel in self._processes():
-            rates = [self._measure(layout, SECONDS) for layout in self._layouts(n_parallel)]
+            rates = [self.measure(layout, SECONDS) for layout in self._layouts(n_parallel)]
             if max(rates) < _HOPELESS * max(self.measured.values()):
                 break
         finalists = sorted(self.measured, key=lambda layout: -self.measured[layout])[:_FINALISTS]
         if len(finalists) > 1:
             for layout in finalists:
-                self._measure(layout, FINAL_SECONDS)
+                self.measure(layout, FINAL_SECONDS)
         return max(finalists, key=lambda layout: self.measured[layout])
 
-    def _measure(self, layout: Layout, seconds: float) -> float:
+    def measure(self, layout: Layout, seconds: float) -> float:
+        """Steps/s of a training in this layout, over that many seconds behind its first update."""
         config = self._with(layout)
         with Batch(config.engine_settings(self._game, None)) as batch:
             env = GodotSb3VecEnv(batch)
