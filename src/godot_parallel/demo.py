@@ -20,7 +20,7 @@ from godot_parallel.training.models import BEST, load_model
 from godot_parallel.training.train import evaluation_env, train
 
 COUNTS = (1, 4, 8)
-TIMESTEPS = 100_000
+TIMESTEPS = 500_000
 THRESHOLDS = (20.0, 40.0, 60.0, 80.0)
 EPISODES = 20
 EVALUATION_INSTANCES = 4
@@ -77,7 +77,6 @@ def _train_and_evaluate(game: Path, instances: int, measured: Throughput, report
         experiment_name=f"ball_chase_{instances}env",
         timesteps=TIMESTEPS,
         instances=instances,
-        eval_freq=TIMESTEPS // 4,
         force=True,
     )
     path = FOLDER / config.experiment_name

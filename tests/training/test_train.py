@@ -71,6 +71,22 @@ def test_a_diverging_run_keeps_the_model_before_and_the_batch(config):
     assert all(bool(p.isfinite().all()) for p in model.policy.parameters())
 
 
+def test_without_a_working_jax_training_runs_in_stable_baselines(fake_game, tmp_path):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "jax.py").write_text("raise ImportError('libjax is not for this machine')\n")
+    command = [
+        sys.executable, "-m", "godot_parallel", f"--env_path={fake_game()}", "--timesteps=128", "--instances=2",
+        f"--experiment_dir={tmp_path}", "--experiment_name=run", "--n_steps=32", "--eval_episodes=2",
+    ]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": f"{broken}{os.pathsep}{SRC}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("PPO runs in Stable-Baselines3's own code") == 1
+    assert "libjax is not for this machine" in done.stderr
+    assert PPO.load(tmp_path / "run" / "final_model.zip", device="cpu").num_timesteps == 128
+
+
 def test_tensorboard_finds_the_usual_tags(config):
     events = EventAccumulator(str(train(config()).folder))
     events.Reload()

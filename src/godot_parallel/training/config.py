@@ -40,7 +40,7 @@ class TrainConfig:
     instances: int | Literal["auto"] | None = None
     """Copies of the environment inside each process; as the scene says if not given. auto: as above."""
     isolation: Literal["world", "grid"] | None = None
-    """Copies in physics worlds of their own (world), or spaced out in one world (grid, faster)."""
+    """Copies in physics worlds of their own (world), or spaced out in one world (grid)."""
     action_repeat: int | None = None
     """Physics ticks that an action is held; as the scene says if not given."""
     speedup: float = 1.0
