@@ -146,3 +146,44 @@ def test_a_game_that_dies_ends_the_run_with_one_error(fake_game, tmp_path):
     assert "exit code 3" in done.stderr
     assert "the game crashes now" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_experiment_from_its_command_to_its_comparison(fake_game, tmp_path):
+    game = fake_game()
+    command = [
+        "experiment", "two", f"--env_path={game}", f"--experiment_dir={tmp_path}", "--timesteps=128", "--n_steps=32",
+        "--instances=2", "--eval_episodes=2", "--seeds=0-1", "--vary", "batch_size=16,32", "--jobs=2",
+        f"--json={tmp_path / 'told.json'}",
+    ]  # fmt: skip
+    done = gdrl(*command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "batch_size=16 - batch_size=32: +0.0" in done.stdout
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert [s["values"] for s in told["summaries"]] == [[9.375, 9.375], [9.375, 9.375]]
+    for name in ("curves_by_steps.png", "differences.png", "profiles.svg", "experiment.toml"):
+        assert (tmp_path / "two" / name).exists()
+    again = gdrl("compare", tmp_path / "two", "--threshold=4")
+    assert again.returncode == 0, again.stderr
+    assert "batch_size=32: return 4 reached by 2 of 2" in again.stdout
+    other = gdrl("experiment", "two", *command[2:], "--learning_rate=0.1")
+    assert other.returncode == 2
+    assert "begun with learning_rate = its default, now it is 0.1" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["experiment", "--env=ball_chase"], "give the experiment a name"),
+        (["experiment", "x", "--env=ball_chase", "--seeds=1,1"], "1 is named twice"),
+        (["experiment", "x", "--env=ball_chase", "--vary=algo=ppo,dqn"], "dqn"),
+        (["experiment", "x", "--env=ball_chase", "--seed=3"], "seed: an experiment sets this itself"),
+        (["experiment", "x"], "needs --env_path or --env"),
+        (["compare", "."], "no runs found"),
+        (["compare"], "at least one folder"),
+    ],
+)
+def test_impossible_experiments_are_told(tmp_path, arguments, words):
+    done = gdrl(*arguments, cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert words in done.stdout + done.stderr
+    assert "bug" not in done.stderr

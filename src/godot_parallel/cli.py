@@ -22,7 +22,14 @@ from rich.console import Console
 
 from godot_parallel import __version__
 from godot_parallel.errors import GodotParallelError, RunFolderError, UsageError
-from godot_parallel.options import BenchOptions, DemoOptions, EvalOptions, ExportOptions, GodotOptions
+from godot_parallel.options import (
+    BenchOptions,
+    CompareOptions,
+    DemoOptions,
+    EvalOptions,
+    ExportOptions,
+    GodotOptions,
+)
 from godot_parallel.run_folder import CONFIG, RunFolder, atomic_write
 
 OVERVIEW = """\
@@ -36,6 +43,8 @@ Trains reinforcement-learning agents in Godot games, many environments at once.
 
 commands (a call without one trains):
   train     train an agent                  gdrl train --help lists all options
+  experiment  train variants with several seeds each, evaluate and compare them
+  compare   compare what experiments have trained
   eval      evaluate a model or run
   bench     measure the raw throughput of a game
   export    export a Godot project as a program, headless
@@ -104,6 +113,51 @@ def _config_file(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
 def _parse(kind: Any, arguments: list[str], prog: str, **options: Any) -> Any:
     markers = (tyro.conf.FlagCreatePairsOff,)
     return tyro.cli(kind, args=arguments, prog=prog, config=markers, use_underscores=True, **options)
+
+
+def experiment(arguments: list[str]) -> int:
+    """Runs an experiment; returns the exit code: 0 all runs are done, 1 some failed, 130 stopped."""
+    from godot_parallel.experiments import command
+    from godot_parallel.terminal import ExperimentTable
+    from godot_parallel.training.config import TrainConfig
+
+    def value_of(name: str, text: str) -> Any:
+        return getattr(_parse(TrainConfig, [f"--{name}", *text.split()], "gdrl experiment --vary"), name)
+
+    options: command.ExperimentOptions = _parse(command.ExperimentOptions, arguments, "gdrl experiment")
+    with ExperimentTable(console) as reporter:
+        outcome = command.run(options, reporter, value_of)
+    if outcome.comparison:
+        from godot_parallel.analysis.compare import table
+
+        console.print("\n" + table(outcome.comparison))
+        _write_json(options.json, {**outcome.comparison.as_dict(), "not_compared": outcome.notes})
+    for note in outcome.notes:
+        console.print(note)
+    if any(job.status == "stopped" for job in outcome.jobs):
+        console.print(f"stopped: the same command goes on; {outcome.folder}")
+        return 130
+    return 1 if any(job.status == "failed" for job in outcome.jobs) else 0
+
+
+def compare(arguments: list[str]) -> int:
+    """Compares variants; returns the exit code."""
+    options: CompareOptions = _parse(CompareOptions, arguments, "gdrl compare")
+    from godot_parallel.analysis import compare as comparing
+    from godot_parallel.analysis.runs import by_variant, load_runs, reached, reached_lines
+
+    if not options.paths:
+        raise UsageError("compare: give at least one folder: an experiment's, a variant's or a run's")
+    runs = [run for path in options.paths for run in load_runs(path)]
+    values, notes = by_variant(runs, options.model)
+    comparison = comparing.compare(values, allow_unpaired=options.allow_unpaired)
+    console.print("\n".join([comparing.table(comparison), *notes]))
+    told = comparison.as_dict() | {"left_out": notes}
+    if options.threshold is not None:
+        told["reached"] = reached(runs, options.threshold)
+        console.print("\n".join(reached_lines(told["reached"], options.threshold)))
+    _write_json(options.json, told)
+    return 0
 
 
 def evaluate(arguments: list[str]) -> int:
@@ -195,6 +249,8 @@ def demo(arguments: list[str]) -> int:
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
+    "experiment": experiment,
+    "compare": compare,
     "eval": evaluate,
     "bench": bench,
     "export": export,

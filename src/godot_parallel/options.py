@@ -81,5 +81,21 @@ class GodotOptions:
 
 
 @dataclass(frozen=True)
+class CompareOptions:
+    """Compare variants of an experiment, or of several, that were trained with the same seeds."""
+
+    paths: tyro.conf.Positional[tuple[Path, ...]]
+    """Folders of experiments, of variants, or of single runs."""
+    model: Literal["final", "best"] = "final"
+    """Which model's 20 episodes count: the last one, or the one that was best during training."""
+    threshold: float | None = None
+    """Also tells the steps and seconds until the training return reached this."""
+    allow_unpaired: bool = False
+    """Compares variants of different seeds all the same, and says so."""
+    json: Path | None = None
+    """Writes everything to this file."""
+
+
+@dataclass(frozen=True)
 class DemoOptions:
     """BallChase at 1, 4 and 8 environments: throughput, training, evaluation, picture. About 4 minutes."""

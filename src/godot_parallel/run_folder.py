@@ -19,6 +19,8 @@ import tomli_w
 from godot_parallel.errors import RunFolderError
 
 CONFIG = "config.toml"
+REPORT = "report.json"
+"""The evaluation of a finished run, by the protocol of :mod:`godot_parallel.training.report`."""
 _LOCK = ".lock"
 _NAME = re.compile(r"[^/\\\0]+")
 

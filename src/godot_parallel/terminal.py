@@ -3,11 +3,67 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from rich.console import Console
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from godot_parallel.experiments.runner import Job
 
 _LINE_INTERVAL_S = 10.0
+
+
+class ExperimentTable:
+    """Shows all runs of an experiment in one table that lives. Use it as a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live: Live | None = None
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> ExperimentTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def say(self, text: str) -> None:
+        """Prints a line above the table."""
+        (self._live.console if self._live else self._console).print(text)
+
+    def show(self, jobs: Sequence[Job]) -> None:
+        """Draws the table; without a terminal prints a line every few seconds."""
+        if self._console.is_terminal:
+            if self._live is None:
+                self._live = Live(console=self._console, auto_refresh=False)
+                self._live.start()
+            self._live.update(_table(jobs), refresh=True)
+        elif time.monotonic() - self._last_line > _LINE_INTERVAL_S:
+            self._last_line = time.monotonic()
+            done = sum(job.is_over for job in jobs)
+            running = ", ".join(
+                f"{job.run} {job.steps / job.run.config.timesteps:.0%}"
+                for job in jobs
+                if job.status == "running"
+            )
+            self._console.print(f"{done} of {len(jobs)} runs are over; running: {running}")
+
+
+def _table(jobs: Sequence[Job]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name in ("variant", "seed", "", "steps", "steps/s", "return"):
+        table.add_column(name, justify="left" if name in ("variant", "") else "right")
+    for job in jobs:
+        told = job.mean_return if job.result is None else job.result
+        rate = f"{job.steps_per_s:,.0f}" if job.status == "running" else ""
+        steps = f"{job.steps:,}" if job.steps else ""
+        table.add_row(
+            job.run.variant, str(job.run.seed), job.status, steps, rate, "" if told is None else f"{told:.1f}"
+        )
+    return table
 
 
 class TerminalReporter:

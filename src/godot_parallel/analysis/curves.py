@@ -50,3 +50,8 @@ class Curve:
         """Seconds until the mean return first reached ``threshold``; ``None`` if it never did."""
         reached = np.flatnonzero(self.returns >= threshold)
         return float(self.wall_s[reached[0]]) if len(reached) else None
+
+    def steps_to(self, threshold: float) -> float | None:
+        """Steps until the mean return first reached ``threshold``; ``None`` if it never did."""
+        reached = np.flatnonzero(self.returns >= threshold)
+        return float(self.steps[reached[0]]) if len(reached) else None

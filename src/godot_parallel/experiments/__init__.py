@@ -1,0 +1,1 @@
+"""Experiments: variants x seeds of runs."""
