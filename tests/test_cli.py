@@ -24,11 +24,11 @@ def test_help_teaches_quickly():
     done = gdrl("--help")
     assert time.monotonic() - started < 5
     assert done.returncode == 0
-    for command in ("train", "eval", "bench", "export", "godot", "demo"):
+    for command in ("train", "experiment", "compare", "report", "eval", "bench", "export", "godot", "demo"):
         assert re.search(rf"^  {command} ", done.stdout, re.M)
 
 
-@pytest.mark.parametrize("command", ["train", "eval", "bench", "export", "godot", "demo"])
+@pytest.mark.parametrize("command", ["train", "experiment", "compare", "report", "eval", "bench", "export", "godot", "demo"])
 def test_every_command_has_help(command):
     done = gdrl(command, "--help")
     assert done.returncode == 0
@@ -162,6 +162,12 @@ def test_an_experiment_from_its_command_to_its_comparison(fake_game, tmp_path):
     assert [s["values"] for s in told["summaries"]] == [[9.375, 9.375], [9.375, 9.375]]
     for name in ("curves_by_steps.png", "differences.png", "profiles.svg", "experiment.toml"):
         assert (tmp_path / "two" / name).exists()
+    page = gdrl("report", tmp_path / "two", "-o", tmp_path / "report.html")
+    assert page.returncode == 0, page.stderr
+    text = (tmp_path / "report.html").read_text()
+    assert text.count("<td>batch_size=16</td>") == 2
+    assert text.count("data:image/svg+xml;base64,") >= 3
+    assert "http" not in text.replace("http://www.w3.org", "")
     again = gdrl("compare", tmp_path / "two", "--threshold=4")
     assert again.returncode == 0, again.stderr
     assert "batch_size=32: return 4 reached by 2 of 2" in again.stdout

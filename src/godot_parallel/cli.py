@@ -29,6 +29,7 @@ from godot_parallel.options import (
     EvalOptions,
     ExportOptions,
     GodotOptions,
+    ReportOptions,
 )
 from godot_parallel.run_folder import CONFIG, RunFolder, atomic_write
 
@@ -45,6 +46,7 @@ commands (a call without one trains):
   train     train an agent                  gdrl train --help lists all options
   experiment  train variants with several seeds each, evaluate and compare them
   compare   compare what experiments have trained
+  report    write an experiment as one page, report.html
   eval      evaluate a model or run
   bench     measure the raw throughput of a game
   export    export a Godot project as a program, headless
@@ -160,6 +162,17 @@ def compare(arguments: list[str]) -> int:
     return 0
 
 
+def report(arguments: list[str]) -> int:
+    """Writes an experiment's page; returns the exit code."""
+    options: ReportOptions = _parse(ReportOptions, arguments, "gdrl report")
+    from godot_parallel.analysis.page import write_page
+    from godot_parallel.analysis.summary import summarise
+
+    write_page(summarise(options.experiment, options.model), options.output)
+    console.print(str(options.output))
+    return 0
+
+
 def evaluate(arguments: list[str]) -> int:
     """Evaluates a model; returns the exit code."""
     options: EvalOptions = _parse(EvalOptions, arguments, "gdrl eval")
@@ -251,6 +264,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "experiment": experiment,
     "compare": compare,
+    "report": report,
     "eval": evaluate,
     "bench": bench,
     "export": export,

@@ -97,5 +97,17 @@ class CompareOptions:
 
 
 @dataclass(frozen=True)
+class ReportOptions:
+    """Write an experiment as one page: tables, pictures, method, options, versions. It works offline."""
+
+    experiment: tyro.conf.Positional[Path]
+    """The experiment's folder, as logs/sb3/NAME."""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")
+    """File to write."""
+    model: Literal["final", "best"] = "final"
+    """Which model's 20 episodes count: the last one, or the one that was best during training."""
+
+
+@dataclass(frozen=True)
 class DemoOptions:
     """BallChase at 1, 4 and 8 environments: throughput, training, evaluation, picture. About 4 minutes."""

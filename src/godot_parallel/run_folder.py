@@ -19,6 +19,9 @@ import tomli_w
 from godot_parallel.errors import RunFolderError
 
 CONFIG = "config.toml"
+PLAN = "experiment.toml"
+STATUS = "status.json"
+"""What became of each run, in an experiment's folder."""
 REPORT = "report.json"
 """The evaluation of a finished run, by the protocol of :mod:`godot_parallel.training.report`."""
 _LOCK = ".lock"

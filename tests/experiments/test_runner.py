@@ -9,7 +9,8 @@ import pytest
 
 from godot_parallel.errors import RunFolderError, UsageError
 from godot_parallel.experiments.plan import Plan, vary
-from godot_parallel.experiments.runner import PLAN, Runner, claimed
+from godot_parallel.experiments.runner import Runner, claimed
+from godot_parallel.run_folder import PLAN
 
 # The fake game's environment e is rewarded e + s / 8 at step s of 5: 20 episodes on 4 copies.
 RETURN = 7.5 + 15 / 8

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from godot_parallel.analysis.bands import Axis
-from godot_parallel.analysis.compare import Comparison, compare
-from godot_parallel.analysis.curves import Curve
-from godot_parallel.analysis.runs import RunRecord, by_variant, load_runs
+from godot_parallel.analysis.compare import Comparison
+from godot_parallel.analysis.summary import draw, summarise
 from godot_parallel.errors import UsageError
 from godot_parallel.experiments.jobs import measure_jobs
 from godot_parallel.experiments.plan import OWN, Plan, parse_seeds, parse_vary, read_plan, vary
@@ -23,8 +20,6 @@ from godot_parallel.run_folder import REPORT
 from godot_parallel.training.config import TrainConfig
 from godot_parallel.training.interrupt import Interrupt
 from godot_parallel.training.train import resolve_game
-
-_AXES: tuple[Axis, ...] = ("steps", "seconds")
 
 
 @dataclass(frozen=True)
@@ -121,54 +116,9 @@ def run(options: ExperimentOptions, reporter: Reporter, value_of: Callable[[str,
             f"in {plan.folder}"
         )
         done = Runner(plan, jobs, reporter).run(interrupt)
-    return _outcome(plan, done)
-
-
-def _outcome(plan: Plan, jobs: Sequence[Job]) -> Outcome:
-    failed = tuple(f"FAILED: {job.run}: {job.reason}" for job in jobs if job.status == "failed")
-    finished = [job.run.folder for job in jobs if job.status == "done"]
-    if not finished:
-        return Outcome(plan.folder, list(jobs), None, failed)
-    runs = [record for folder in finished for record in load_runs(folder)]
-    values, notes = by_variant(runs)
-    complete = {name: own for name, own in values.items() if len(own) == len(plan.seeds)}
-    left_out = (
-        f"{name} has {len(own)} of {len(plan.seeds)} runs so far, and is not compared"
-        for name, own in values.items()
-        if name not in complete
-    )
-    comparison = compare(complete) if complete else None
-    notes = [*failed, *notes, *left_out]
-    if comparison:
-        notes += _draw(plan, [run for run in runs if run.variant in complete], comparison)
-    return Outcome(plan.folder, list(jobs), comparison, tuple(notes))
-
-
-def _draw(plan: Plan, runs: Sequence[RunRecord], comparison: Comparison) -> list[str]:
-    """Pictures in the experiment's folder, and bands for TensorBoard; tells what can't be drawn."""
-    from godot_parallel.analysis import plots
-    from godot_parallel.analysis.tensorboard import write_bands
-
-    name, folder, notes = plan.name, plan.folder, []
-    curves: dict[str, list[Curve]] = {}
-    for run in runs:
-        curves.setdefault(run.variant, []).append(Curve.read(run.path))
-    works: list[Callable[[], Any]] = [lambda: write_bands(curves, folder)]
-    for ending in ("png", "svg"):
-        works += [
-            partial(plots.bands, curves, folder / f"curves_by_{axis}.{ending}", name, axis) for axis in _AXES
-        ]
-        works.append(partial(plots.performance_profiles, comparison, folder / f"profiles.{ending}", name))
-        if comparison.pairs:
-            works.append(
-                partial(plots.paired_differences, comparison, folder / f"differences.{ending}", name)
-            )
-    for work in works:
-        try:
-            work()
-        except UsageError as error:  # curves so short that they have nothing in common
-            notes.append(f"not drawn: {error}")
-    return list(dict.fromkeys(notes))
+    summary = summarise(plan.folder)
+    notes = [*summary.notes, *draw(summary, plan.folder)]
+    return Outcome(plan.folder, done, summary.comparison, tuple(notes))
 
 
 class _Quiet:

@@ -23,9 +23,8 @@ import tomli_w
 from godot_parallel.errors import RunFolderError, UsageError
 from godot_parallel.experiments.plan import Plan, Run, read_plan
 from godot_parallel.experiments.worker import steps_so_far
-from godot_parallel.run_folder import CONFIG, REPORT, RunFolder, atomic_write
+from godot_parallel.run_folder import CONFIG, PLAN, REPORT, STATUS, RunFolder, atomic_write
 
-PLAN = "experiment.toml"
 _LOCK = ".lock"
 _POLL_S = 0.25
 _PATIENCE_S = 60.0
@@ -164,7 +163,17 @@ class Runner:
                     self._reporter.show(self.jobs)
             finally:
                 self._end_all()
+                self._keep_status()
         return self.jobs
+
+    def _keep_status(self) -> None:
+        """What became of each run, earlier calls' included."""
+        folder = RunFolder(self._plan.folder)
+        told = {(one["variant"], one["seed"]): one for one in folder.read_json(STATUS) or []}
+        for job in self.jobs:
+            status = {"status": job.status, "reason": job.reason, "steps": job.steps}
+            told[job.run.variant, job.run.seed] = {"variant": job.run.variant, "seed": job.run.seed, **status}
+        folder.write_json(STATUS, list(told.values()))
 
     def _look(self, job: Job) -> None:
         """What an earlier call has left of this run."""
