@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := src tests benchmarks
+SOURCES := src tests benchmarks docs
 
-.PHONY: demo test check bench bench-throughput bench-engine bench-learner bench-training bench-returns \
+.PHONY: demo test check bench bench-throughput bench-engine bench-learner bench-training bench-returns bench-experiments \
 	bench-ball-chase clean
 
 demo: $(STAMP)
@@ -31,7 +31,7 @@ PEER_VENV := $(if $(PEER_GAME),.peer-venv/.installed)
 bench-throughput bench-training: bench-%: $(STAMP) $(PEER_VENV)
 	$(BIN)/python benchmarks/$*.py $(PEER)
 
-bench-engine bench-learner bench-returns: bench-%: $(STAMP)
+bench-engine bench-learner bench-returns bench-experiments: bench-%: $(STAMP)
 	$(BIN)/python benchmarks/$*.py
 
 bench-ball-chase: $(STAMP)

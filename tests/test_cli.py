@@ -28,7 +28,9 @@ def test_help_teaches_quickly():
         assert re.search(rf"^  {command} ", done.stdout, re.M)
 
 
-@pytest.mark.parametrize("command", ["train", "experiment", "compare", "report", "eval", "bench", "export", "godot", "demo"])
+@pytest.mark.parametrize(
+    "command", ["train", "experiment", "compare", "report", "eval", "bench", "export", "godot", "demo"]
+)
 def test_every_command_has_help(command):
     done = gdrl(command, "--help")
     assert done.returncode == 0

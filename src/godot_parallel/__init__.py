@@ -13,8 +13,13 @@ _HOMES = {
     "GodotParallelError": "errors",
     "GodotSb3VecEnv": "envs.sb3_env",
     "GodotVectorEnv": "envs.vector_env",
+    "Plan": "experiments.plan",
     "TrainConfig": "training.config",
+    "compare": "analysis.compare",
     "evaluate": "training.evaluate",
+    "load_runs": "analysis.runs",
+    "plot_curves": "analysis.plots",
+    "run_experiment": "experiments.experiment",
     "train": "training.train",
     "train_and_eval": "training.train",
 }

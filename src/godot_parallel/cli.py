@@ -120,6 +120,7 @@ def _parse(kind: Any, arguments: list[str], prog: str, **options: Any) -> Any:
 def experiment(arguments: list[str]) -> int:
     """Runs an experiment; returns the exit code: 0 all runs are done, 1 some failed, 130 stopped."""
     from godot_parallel.experiments import command
+    from godot_parallel.experiments.experiment import run_experiment
     from godot_parallel.terminal import ExperimentTable
     from godot_parallel.training.config import TrainConfig
 
@@ -127,8 +128,9 @@ def experiment(arguments: list[str]) -> int:
         return getattr(_parse(TrainConfig, [f"--{name}", *text.split()], "gdrl experiment --vary"), name)
 
     options: command.ExperimentOptions = _parse(command.ExperimentOptions, arguments, "gdrl experiment")
+    plan = command.plan_of(options, value_of)
     with ExperimentTable(console) as reporter:
-        outcome = command.run(options, reporter, value_of)
+        outcome = run_experiment(plan, options.jobs, reporter)
     if outcome.comparison:
         from godot_parallel.analysis.compare import table
 

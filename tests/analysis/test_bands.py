@@ -4,7 +4,7 @@ import pytest
 from godot_parallel.analysis.bands import band
 from godot_parallel.analysis.compare import compare
 from godot_parallel.analysis.curves import Curve
-from godot_parallel.analysis.plots import bands, paired_differences, performance_profiles
+from godot_parallel.analysis.plots import paired_differences, performance_profiles, plot_curves
 from godot_parallel.errors import UsageError
 
 
@@ -58,8 +58,8 @@ def test_what_can_not_be_joined_is_told(curves, words):
 def test_pictures_are_drawn(tmp_path, ending):
     told = compare({"a": {0: 1.0, 1: 2.0}, "b": {0: 1.0, 1: 1.5}})
     made = {name: tmp_path / f"{name}{ending}" for name in ("steps", "seconds", "pairs", "profile")}
-    bands({"a": [ONE, TWO], "b": [TWO]}, made["steps"], "t", "steps", 20)
-    bands({"a": [ONE, TWO]}, made["seconds"], "t", "seconds")
+    plot_curves({"a": [ONE, TWO], "b": [TWO]}, made["steps"], "t", "steps", 20)
+    plot_curves({"a": [ONE, TWO]}, made["seconds"], "t", "seconds")
     paired_differences(told, made["pairs"], "t")
     performance_profiles(told, made["profile"], "t")
     for path in made.values():

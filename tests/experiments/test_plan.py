@@ -40,6 +40,15 @@ def test_all_combinations_are_varied():
     assert vary({}) == {"base": {}}
 
 
+def test_values_are_zipped_where_asked():
+    zipped = vary({"n_steps": [64, 32], "batch_size": [128, 128]}, zipped=True)
+    assert list(zipped) == ["n_steps=64,batch_size=128", "n_steps=32,batch_size=128"]
+    with pytest.raises(UsageError, match="n_steps has 2, batch_size has 1"):
+        vary({"n_steps": [64, 32], "batch_size": [128]}, zipped=True)
+    with pytest.raises(UsageError, match="n_steps=64 is there twice"):
+        vary({"n_steps": [64, 64]}, zipped=True)
+
+
 @pytest.mark.parametrize(
     ("texts", "words"),
     [

@@ -57,7 +57,7 @@ def _finish(figure: Any, axes: Any, title: str, path: Path) -> None:
     plt.close(figure)
 
 
-def bands(
+def plot_curves(
     variants: Mapping[str, Sequence[Curve]],
     path: Path,
     title: str,

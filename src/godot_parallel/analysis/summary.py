@@ -104,7 +104,8 @@ def draw(summary: ExperimentSummary, folder: Path, endings: tuple[str, ...] = ("
     works: list[Callable[[], Any]] = [partial(write_bands, curves, summary.folder)]
     for ending in endings:
         works += [
-            partial(plots.bands, curves, folder / f"curves_by_{axis}.{ending}", name, axis) for axis in AXES
+            partial(plots.plot_curves, curves, folder / f"curves_by_{axis}.{ending}", name, axis)
+            for axis in AXES
         ]
         works.append(partial(plots.performance_profiles, comparison, folder / f"profiles.{ending}", name))
         if comparison.pairs:

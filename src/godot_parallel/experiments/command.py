@@ -1,4 +1,4 @@
-"""``gdrl experiment``: from its options to a plan, its runs, and their comparison."""
+"""``gdrl experiment``: from its options to a plan."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from godot_parallel.analysis.compare import Comparison
-from godot_parallel.analysis.summary import draw, summarise
 from godot_parallel.errors import UsageError
-from godot_parallel.experiments.jobs import measure_jobs
 from godot_parallel.experiments.plan import OWN, Plan, parse_seeds, parse_vary, read_plan, vary
-from godot_parallel.experiments.runner import Job, Reporter, Runner
-from godot_parallel.run_folder import REPORT
 from godot_parallel.training.config import TrainConfig
-from godot_parallel.training.interrupt import Interrupt
-from godot_parallel.training.train import resolve_game
 
 
 @dataclass(frozen=True)
@@ -31,11 +24,13 @@ class ExperimentOptions:
 
     name: tyro.conf.Positional[str | None] = None
     """Name of the experiment. Its folder is EXPERIMENT_DIR/NAME; run folders in it are VARIANT/seed_N."""
-    seeds: str = "0-4"
-    """Seeds of every variant: 0-4, or 0,1,7."""
+    seeds: str | None = None
+    """Seeds of every variant, for example 0-4 (which it is if not given) or 0,1,7."""
     vary: Annotated[tuple[str, ...], tyro.conf.UseAppendAction] = ()
     """OPTION=VALUE,VALUE,...: makes a variant of each value, of each combination where given several times.
     For example --vary algo=ppo,sac"""
+    zip: bool = False
+    """Takes the first values of all --vary together, the second ones together, ..., not all combinations."""
     plan: Path | None = None
     """TOML file with name, seeds, and the tables base and vary (or variants, by name)."""
     jobs: int | Literal["auto"] = "auto"
@@ -43,23 +38,6 @@ class ExperimentOptions:
     json: Path | None = None
     """Writes the comparison to this file."""
     train: Annotated[TrainConfig, tyro.conf.arg(name="")] = dataclasses.field(default_factory=TrainConfig)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How an experiment ended.
-
-    Attributes:
-        folder: Of the experiment.
-        jobs: All its runs.
-        comparison: Of the finished ones; ``None`` if there are none.
-        notes: Runs that are not in it, and why.
-    """
-
-    folder: Path
-    jobs: list[Job]
-    comparison: Comparison | None
-    notes: tuple[str, ...]
 
 
 def plan_of(options: ExperimentOptions, value_of: Callable[[str, str], Any]) -> Plan:
@@ -84,48 +62,10 @@ def plan_of(options: ExperimentOptions, value_of: Callable[[str, str], Any]) -> 
         plan = read_plan(options.plan, parent)
         if options.vary:
             raise UsageError("give the variants in the plan or by --vary, not both")
-        return dataclasses.replace(plan, name=options.name or plan.name, base={**plan.base, **given})
+        seeds = parse_seeds(options.seeds) if options.seeds else plan.seeds
+        base = {**plan.base, **given}
+        return dataclasses.replace(plan, name=options.name or plan.name, base=base, seeds=seeds)
     if not options.name:
         raise UsageError("give the experiment a name: gdrl experiment NAME ..., or a plan by --plan")
-    varied = parse_vary(options.vary, value_of)
-    return Plan(options.name, given, vary(varied), parse_seeds(options.seeds), parent)
-
-
-def run(options: ExperimentOptions, reporter: Reporter, value_of: Callable[[str, str], Any]) -> Outcome:
-    """Runs what is not done yet, and compares.
-
-    Raises:
-        GodotParallelError: A told failure before anything runs; a run that fails is listed in the outcome.
-    """
-    plan = plan_of(options, value_of)
-    runs = plan.runs()
-    with Interrupt() as interrupt:
-        games = {
-            (r.config.env, r.config.env_path): resolve_game(r.config, _Quiet(reporter)) for r in runs
-        }  # exported once, before several want it
-        if None in games.values():
-            raise UsageError("an experiment needs --env_path or --env: a game in the editor is only one")
-        jobs = options.jobs
-        if jobs == "auto":
-            first = runs[0].config
-            game = games[first.env, first.env_path]
-            waiting = sum(not (r.folder / REPORT).exists() for r in runs)
-            jobs = measure_jobs(first, game, waiting, reporter.say) if game and waiting > 1 else 1
-        reporter.say(
-            f"{len(plan.variants)} variants x {len(plan.seeds)} seeds: {len(runs)} runs, {jobs} at a time, "
-            f"in {plan.folder}"
-        )
-        done = Runner(plan, jobs, reporter).run(interrupt)
-    summary = summarise(plan.folder)
-    notes = [*summary.notes, *draw(summary, plan.folder)]
-    return Outcome(plan.folder, done, summary.comparison, tuple(notes))
-
-
-class _Quiet:
-    """A training's reporter on top of an experiment's."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self.say = reporter.say
-
-    def progress(self, steps: int, total: int, steps_per_s: float, mean_return: float | None) -> None:
-        """Nothing."""
+    variants = vary(parse_vary(options.vary, value_of), zipped=options.zip)
+    return Plan(options.name, given, variants, parse_seeds(options.seeds or "0-4"), parent)

@@ -133,20 +133,32 @@ def checked_seeds(seeds: Sequence[int]) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def vary(varied: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, Any]]:
-    """All combinations of the values of some options, named after them.
+def vary(varied: Mapping[str, Sequence[Any]], *, zipped: bool = False) -> dict[str, dict[str, Any]]:
+    """Variants of the values of some options, named after them.
+
+    Args:
+        varied: Values by option.
+        zipped: The first values together, the second values together, ...; else all combinations.
 
     Raises:
-        UsageError: An option is unknown, is the experiment's own, or has no value or one twice.
+        UsageError: An option is unknown, is the experiment's own, or has no value or one twice; or the
+            options to be zipped have different numbers of values.
     """
+    if zipped and len({len(values) for values in varied.values()}) > 1:
+        counts = ", ".join(f"{name} has {len(values)}" for name, values in varied.items())
+        raise UsageError(f"zip: expected as many values of each option, but {counts}")
     for name, values in varied.items():
         checked_option(name)
-        if not values or len({_told(value) for value in values}) < len(values):
+        if not values or (not zipped and len({_told(value) for value in values}) < len(values)):
             raise UsageError(f"vary {name}: expected different values, found {list(values)}")
     variants: dict[str, dict[str, Any]] = {}
-    for combination in itertools.product(*varied.values()):
+    together = zip(*varied.values(), strict=True) if zipped else itertools.product(*varied.values())
+    for combination in together:
         own = dict(zip(varied, combination, strict=True))
-        variants[",".join(f"{name}={_told(value)}" for name, value in own.items()) or ONLY] = own
+        label = ",".join(f"{name}={_told(value)}" for name, value in own.items()) or ONLY
+        if label in variants:
+            raise UsageError(f"vary: {label} is there twice")
+        variants[label] = own
     return variants
 
 
@@ -199,7 +211,7 @@ def checked_option(name: str) -> str:
 
 
 def read_plan(path: Path, parent: Path = Path("logs/sb3")) -> Plan:
-    """A plan from a TOML file: ``name``, ``seeds``, and the tables ``base``, and ``vary`` or ``variants``.
+    """A plan from a TOML file: ``name``, ``seeds``, ``zip``, ``base``, and ``vary`` or ``variants``.
 
     Raises:
         UsageError: It can't be read, or says what no plan says.
@@ -208,7 +220,7 @@ def read_plan(path: Path, parent: Path = Path("logs/sb3")) -> Plan:
         values = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"the plan {path} can't be read: {error}") from error
-    known = ("name", "seeds", "base", "vary", "variants")
+    known = ("name", "seeds", "zip", "base", "vary", "variants")
     for key in values:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
@@ -217,7 +229,7 @@ def read_plan(path: Path, parent: Path = Path("logs/sb3")) -> Plan:
     if "vary" in values and "variants" in values:
         raise UsageError(f"{path}: give vary (all combinations) or variants (by name), not both")
     seeds = values.get("seeds", "0-4")
-    variants = values.get("variants") or vary(values.get("vary", {}))
+    variants = values.get("variants") or vary(values.get("vary", {}), zipped=bool(values.get("zip")))
     for own in (values.get("base", {}), *variants.values()):
         for name in own:
             checked_option(name)
