@@ -37,6 +37,24 @@ def test_every_command_has_help(command):
     assert "usage" in done.stdout.lower()
 
 
+def test_a_training_starts_without_torchs_compiler(fake_game, tmp_path):
+    """It takes a second to import, and nothing here uses it."""
+    options = {
+        "env_path": str(fake_game()), "experiment_dir": str(tmp_path), "timesteps": 64, "instances": 2,
+        "n_steps": 32, "eval_episodes": 2,
+    }  # fmt: skip
+    code = (
+        "import sys\nfrom godot_parallel import TrainConfig, train\n"
+        f"train(TrainConfig.from_mapping({options}, 'test'))\n"
+        "print(sorted({'torch._dynamo', 'sympy'} & set(sys.modules)))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
 def test_a_misspelt_flag_suggests_the_right_one():
     done = gdrl("--n_paralell=4")
     assert done.returncode == 2

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from godot_parallel.experiments.runner import Job
+if TYPE_CHECKING:
+    from godot_parallel.experiments.runner import Job
 
 _LINE_INTERVAL_S = 10.0
 
